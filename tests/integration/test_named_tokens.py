@@ -23,7 +23,7 @@ from hames.protocols.flint.session import METHODS
 from hames.server.app import Server
 from hames.server.guard.named_tokens import TokenFile
 from hames.server.unix import NAME
-from hames.stdio.callers import account
+from hames.stdio.principals import account
 from hames.testing.fakes.model import ScriptedModel, call, hang, say
 from server_support import following, http, running
 from support import created, engine, question, started, turn_end

@@ -15,7 +15,7 @@ from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, Wor
 from hames.domain.roles import NAMED_ROLES, Access, Role, loosened, needed_role, refusal
 from hames.server.guard.named_tokens import NamedTokens, TokenFile
 from hames.server.http.routes import endpoint
-from hames.stdio.callers import Caller
+from hames.stdio.principals import Principal
 from hames.testing.fakes.clock import FakeClock
 
 NOT_CHANGING = {"ListThreads", "ReadThread", "ListServers", "ListProcesses", "ReadContext"}
@@ -155,6 +155,6 @@ def test_a_file_that_others_may_write_lets_nobody_in(tmp_path: Path) -> None:
 
 
 def test_a_caller_whose_token_is_gone_may_not_even_look() -> None:
-    caller = Caller(Access(actor=Actor(kind="token", name="bob"), role="approver"), is_valid=lambda: False)
+    principal = Principal(Access(actor=Actor(kind="token", name="bob"), role="approver"), is_valid=lambda: False)
     with pytest.raises(NotPermitted, match="revoked"):
-        caller.require("observer")
+        principal.require("observer")

@@ -24,6 +24,7 @@ from hames.core.engine import Engine, Outcome
 from hames.core.watcher import Watcher
 from hames.domain.approvals import Approval
 from hames.domain.commands import (
+    ChangingCommand,
     Command,
     CreateThread,
     InterruptTurn,
@@ -47,6 +48,7 @@ from hames.domain.policy import AgentName, ApprovalPolicy, Decision, SandboxPoli
 from hames.domain.state import Change, ThreadState, Turn
 from hames.domain.undo import UndoReport
 from hames.ports import HostTool, Provider
+from hames.stdio.principals import Principal, local_user
 
 Approve = Callable[[Approval], Decision | Awaitable[Decision]]
 """Decides an approval: `once`, `always` or `reject`."""
@@ -123,6 +125,13 @@ def _plain(value: object) -> Json:
     return msgspec.to_builtins(value)
 
 
+async def execute_from_library(engine: Engine, command: Command) -> Outcome:
+    """The log names this program's account, unless the command says for whom it is given (`by`)."""
+    if isinstance(command, ChangingCommand) and command.by is not None:
+        return await engine.execute(command)
+    return await Principal(local_user("library")).execute(engine, command)
+
+
 class LocalEngine:
     """Threads in this process. Every command of `hames.domain.commands` can be given to `execute`."""
 
@@ -130,23 +139,25 @@ class LocalEngine:
         self._engine = engine
 
     async def execute(self, command: Command) -> Outcome:
-        return await self._engine.execute(command)
+        return await execute_from_library(self._engine, command)
 
     async def start_thread(self, title: str = "", **settings: Unpack[ThreadSettings]) -> "LocalThread":
-        state = await self._engine.execute(CreateThread(title=title, overrides=Overrides(**settings)))
+        state = await execute_from_library(self._engine, CreateThread(title=title, overrides=Overrides(**settings)))
         assert isinstance(state, ThreadState)
         return LocalThread(self._engine, state.id)
 
     async def open_thread(self, thread_id: str, **settings: Unpack[ThreadSettings]) -> "LocalThread":
         """A thread that exists. `settings` change it from now on. Raises `ThreadNotFound`, `ThreadInUse`."""
-        await self._engine.execute(ResumeThread(thread_id=ThreadId(thread_id), overrides=Overrides(**settings)))
+        await execute_from_library(
+            self._engine, ResumeThread(thread_id=ThreadId(thread_id), overrides=Overrides(**settings))
+        )
         return LocalThread(self._engine, ThreadId(thread_id))
 
     async def list_threads(
         self, *, limit: int | None = None, cursor: str | None = None, archived: bool = False, search: str = ""
     ) -> ThreadPage:
         command = ListThreads(limit=limit, cursor=cursor, archived=archived, search=search)
-        page = await self._engine.execute(command)
+        page = await execute_from_library(self._engine, command)
         assert isinstance(page, ThreadPage)
         return page
 
@@ -163,7 +174,7 @@ class LocalThread:
 
     async def read(self) -> ThreadState:
         """The thread as it is now: its settings, turns, items and open approvals."""
-        state = await self._engine.execute(ReadThread(thread_id=self.id))
+        state = await execute_from_library(self._engine, ReadThread(thread_id=self.id))
         assert isinstance(state, ThreadState)
         return state
 
@@ -174,7 +185,7 @@ class LocalThread:
         """
         watcher = await self._engine.watch(self.id)
         try:
-            turn = await self._engine.execute(StartTurn(thread_id=self.id, content=_input(content)))
+            turn = await execute_from_library(self._engine, StartTurn(thread_id=self.id, content=_input(content)))
             assert isinstance(turn, Turn)
             async for change in _changes(watcher):
                 yield change
@@ -208,11 +219,13 @@ class LocalThread:
 
     async def answer(self, approval_id: str, decision: Decision, note: str = "") -> None:
         """Raises `ApprovalNotFound` when somebody else was faster. `note` goes to the model."""
-        await self._engine.execute(ResolveApproval(approval_id=ApprovalId(approval_id), decision=decision, note=note))
+        await execute_from_library(
+            self._engine, ResolveApproval(approval_id=ApprovalId(approval_id), decision=decision, note=note)
+        )
 
     async def steer(self, content: "str | Sequence[UserInput]") -> None:
         """Says something to the turn that runs. Raises `TurnNotFound`."""
-        await self._engine.execute(SteerTurn(thread_id=self.id, content=_input(content)))
+        await execute_from_library(self._engine, SteerTurn(thread_id=self.id, content=_input(content)))
 
     async def undo(
         self,
@@ -243,7 +256,7 @@ class LocalThread:
 
     async def interrupt(self) -> None:
         """Stops the turn that runs, and waits for its end. Raises `TurnNotFound`."""
-        await self._engine.execute(InterruptTurn(thread_id=self.id))
+        await execute_from_library(self._engine, InterruptTurn(thread_id=self.id))
         await self._engine.wait(self.id)
 
 

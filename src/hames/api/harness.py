@@ -21,6 +21,7 @@ from anyio import from_thread
 from anyio.lowlevel import current_token
 
 from hames import app
+from hames.api.engine import execute_from_library
 from hames.config.load import Options, Setting, sandbox_policy
 from hames.config.paths import user_state
 from hames.config.providers import variable
@@ -287,9 +288,9 @@ class Harness:
 
     async def _begin(self, engine: Engine) -> ThreadId:
         if self.thread_id is None:
-            state = await engine.execute(CreateThread())
+            state = await execute_from_library(engine, CreateThread())
         else:
-            state = await engine.execute(ResumeThread(thread_id=ThreadId(self.thread_id)))
+            state = await execute_from_library(engine, ResumeThread(thread_id=ThreadId(self.thread_id)))
         assert isinstance(state, ThreadState)
         self.thread_id, self._state = state.id, state
         return state.id
@@ -300,7 +301,7 @@ class Harness:
         if watcher is not None:
             engine.beside(partial(self._answer, engine, watcher))
         try:
-            await engine.execute(StartTurn(thread_id=thread_id, content=(TextInput(text=content),)))
+            await execute_from_library(engine, StartTurn(thread_id=thread_id, content=(TextInput(text=content),)))
             try:
                 return await engine.wait(thread_id)
             except anyio.get_cancelled_exc_class():
@@ -331,7 +332,7 @@ class Harness:
         except Exception as problem:
             self._fail(problem)
         with suppress(ApprovalNotFound):  # somebody else was faster, or the turn has ended
-            await engine.execute(ResolveApproval(approval_id=approval.id, decision=decision))
+            await execute_from_library(engine, ResolveApproval(approval_id=approval.id, decision=decision))
 
     def _hear(self, change: Change) -> None:
         if change.record.thread_id != self.thread_id:
@@ -368,7 +369,7 @@ class ApprovalHandler(Protocol):
 async def _interrupt(engine: Engine, thread_id: ThreadId) -> None:
     """Ends the turn if it still runs, and waits until its end is written."""
     try:
-        await engine.execute(InterruptTurn(thread_id=thread_id))
+        await execute_from_library(engine, InterruptTurn(thread_id=thread_id))
     except TurnNotFound:
         return
     await engine.wait(thread_id)

@@ -33,7 +33,7 @@ from hames.domain.events import (
     TurnStarted,
     UsageReported,
 )
-from hames.domain.items import Item, Reasoning, WebSearch
+from hames.domain.items import Item, Reasoning, UserMessage, WebSearch
 from hames.domain.options import Settings
 
 FOREIGN = "This thread was not written by you on this machine. Its settings are ignored; your defaults apply."
@@ -41,8 +41,13 @@ FOREIGN = "This thread was not written by you on this machine. Its settings are 
 
 def disarmed(record: Record, defaults: Settings) -> Record:
     """The same record with nothing to obey in it."""
-    event = _event(record.event, defaults)
+    event = _nameless(_event(record.event, defaults))
     return record if event is record.event else replace(record, event=event)
+
+
+def _nameless(event: Event) -> Event:
+    """Without who did it: a log that comes from elsewhere can name anybody."""
+    return event if getattr(event, "by", None) is None else replace(event, by=None)  # type: ignore[call-arg]
 
 
 def _event(event: Event, defaults: Settings) -> Event:
@@ -86,5 +91,7 @@ def _event(event: Event, defaults: Settings) -> Event:
 
 
 def _item(item: Item) -> Item:
-    """Without what a model service wrote for itself: it goes back to the service as it is, unread."""
+    """Without names, and without what a model service wrote for itself: that goes back to it as it is, unread."""
+    if isinstance(item, UserMessage):
+        return replace(item, by=None)
     return replace(item, opaque=None) if isinstance(item, Reasoning | WebSearch) else item

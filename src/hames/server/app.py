@@ -36,8 +36,8 @@ from hames.server.listener import Address, Listener, RunningServer
 from hames.server.service import Extras, Service
 from hames.server.slow_clients import WaitingOutbox, Writer
 from hames.server.websocket.socket import Scope
-from hames.stdio.callers import Caller
 from hames.stdio.connection import Connection
+from hames.stdio.principals import Principal
 
 
 class Server(RunningServer):
@@ -100,8 +100,8 @@ def _rpc_sockets(engine: Engine, make_session: Callable[[], Session]) -> Session
     async def open_session(_scope: Scope) -> Session:
         return make_session()
 
-    def connect(session: Session, writer: Writer, tasks: TaskGroup, caller: Caller) -> Connection:
-        return Connection(engine, session, WaitingOutbox(writer), tasks, caller)
+    def connect(session: Session, writer: Writer, tasks: TaskGroup, principal: Principal) -> Connection:
+        return Connection(engine, session, WaitingOutbox(writer), tasks, principal)
 
     return SessionSockets(open_session, connect, by_lines=True)
 

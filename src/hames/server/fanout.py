@@ -18,9 +18,9 @@ from hames.domain.state import Change, ThreadState
 from hames.protocols.broadcast import Encoder, ListEncoder
 from hames.protocols.session import Action, Close, Follow, FollowList, Session, Unfollow
 from hames.server.slow_clients import Payload, Subscriber, Writer
-from hames.stdio.callers import Caller
 from hames.stdio.connection import Connection
-from hames.stdio.message_order import Work
+from hames.stdio.message_order import MessageWork
+from hames.stdio.principals import Principal
 
 log = logging.getLogger(__name__)
 
@@ -205,9 +205,9 @@ class Fanout:
         self._sent_before = 0
 
     def connect(
-        self, session: Session, writer: Writer, tasks: TaskGroup, caller: Caller | None = None
+        self, session: Session, writer: Writer, tasks: TaskGroup, principal: Principal | None = None
     ) -> "FollowerConnection":
-        return FollowerConnection(self._engine, session, writer, tasks, self, caller=caller)
+        return FollowerConnection(self._engine, session, writer, tasks, self, principal=principal)
 
     async def open(self, thread_id: ThreadId, make_encoder: MakeEncoder) -> Channel:
         """The channel, counted as used: `release` it. Raises `HarnessError` when there is nothing to follow."""
@@ -292,18 +292,18 @@ class FollowerConnection(Connection):
         tasks: TaskGroup,
         fanout: Fanout,
         *,
-        caller: Caller | None = None,
+        principal: Principal | None = None,
     ) -> None:
         self._subscriber = Subscriber(writer, engine.clock.monotonic())
         self._subscriber.restart = self._restart
-        super().__init__(engine, session, self._subscriber, tasks, caller)
+        super().__init__(engine, session, self._subscriber, tasks, principal)
         self._fanout = fanout
         self._channels: dict[ThreadId, Channel] = {}
 
     async def _follow(self, action: Follow) -> Sequence[Action]:
         if action.encoder is None:
             return await super()._follow(action)
-        self._subscriber.can_answer = action.can_answer and self._caller.can_answer
+        self._subscriber.can_answer = action.can_answer and self._principal.can_answer
         channel = self._channels.get(action.thread_id)
         if channel is not None:
             channel.count_answers()
@@ -319,7 +319,7 @@ class FollowerConnection(Connection):
         channel.begin([self._subscriber])
         return ()
 
-    async def _run(self, actions: Sequence[Action], work: Work) -> None:
+    async def _run(self, actions: Sequence[Action], work: MessageWork) -> None:
         for action in actions:
             if isinstance(action, Unfollow):
                 self._leave(action.thread_id)

@@ -4,7 +4,7 @@ import contextlib
 import ipaddress
 import logging
 import socket
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,8 @@ from hames.server.guard.proxies import read_proxies
 from hames.server.guard.rate_limit import Bucket
 from hames.server.guard.tls import Certificate
 from hames.server.guard.token import Keyring
-from hames.server.http.connection import Doors, guarded
-from hames.server.websocket.protocol import GuardedSocket
+from hames.server.http.connection import CONNECTION, Doors, guarded
+from hames.server.websocket.protocol import SOCKET, GuardedSocket
 
 MESSAGE_BYTES = 1 << 20
 PING_SECONDS = 20.0
@@ -137,6 +137,14 @@ def config(app: Any, doors: Doors, *, compress: bool, certificate: Certificate |
     )
 
 
+def drop_connection(scope: MutableMapping[str, Any]) -> None:
+    """Ends the connection of a request at once; a WebSocket hears why."""
+    if scope["type"] == "websocket":
+        scope["extensions"][SOCKET].drop(4401, "the token was revoked or has expired")
+    else:
+        scope[CONNECTION].abort()
+
+
 class Listener(uvicorn.Server):
     """uvicorn's server without its hands on the process's signals, and with a word for its clients at the end."""
 
@@ -228,6 +236,7 @@ class Opening:
             metrics=metrics,
             bucket=bucket,
             proxies=self._proxies,
+            drop=drop_connection,
         )
         self._listener = Listener(config(guard, self.doors, compress=compress, certificate=self.certificate))
         return self._listener

@@ -42,11 +42,11 @@ from hames.server.api.streams import SessionStreams
 from hames.server.guard.middleware import RUN_BYTES
 from hames.server.http.reply import ALWAYS, reply
 from hames.server.http.request_body import read_body
-from hames.server.http.routes import Endpoint, caller_of, endpoint, openapi_description, routes
+from hames.server.http.routes import Endpoint, endpoint, openapi_description, principal_of, routes
 from hames.server.listener import Address, RunningServer
 from hames.server.slow_clients import WaitingOutbox, Writer
-from hames.stdio.callers import Caller
 from hames.stdio.connection import Connection
+from hames.stdio.principals import Principal
 
 
 @asynccontextmanager
@@ -104,8 +104,8 @@ class RunnerApi:
         """Run a prompt; the answer is the run's events (SSE). Closing it cancels the run."""
         given = inbound.decode_run(await read_body(request, RUN_BYTES))
         await self._check_limits(given)
-        engine, caller = self._engine, caller_of(request)
-        thread_id = await self._thread(given.thread, caller)
+        engine, principal = self._engine, principal_of(request)
+        thread_id = await self._thread(given.thread, principal)
         state = await engine.execute(ReadThread(thread_id=thread_id))
         assert isinstance(state, ThreadState)
         if state.running is not None:
@@ -113,14 +113,14 @@ class RunnerApi:
         defaults, selectors = engine.rules.defaults, tuple(engine.models.selectors())
         settings = inbound.overrides(given, state, defaults, selectors, asks=self._asks)
         for command in inbound.before(given, thread_id, settings):
-            await caller.execute(engine, command)
+            await principal.execute(engine, command)
         start = inbound.start(given, thread_id, settings)
         return self.streams.response(RunnerSession(start, can_answer=given.approval_policy is not None))
 
     async def approve(self, request: Request) -> Response:
         """Answer a question of a run."""
         command = inbound.resolve_approval(await read_body(request), request.path_params["id"])
-        await caller_of(request).execute(self._engine, command)
+        await principal_of(request).execute(self._engine, command)
         return reply(Ok())
 
     async def steer(self, request: Request) -> Response:
@@ -129,7 +129,7 @@ class RunnerApi:
         thread_id = await self._find_thread(said.thread)
         if thread_id is None:
             raise ThreadNotFound(f"there is no thread {said.thread!r} here")
-        await caller_of(request).execute(self._engine, inbound.steer_turn(said, thread_id))
+        await principal_of(request).execute(self._engine, inbound.steer_turn(said, thread_id))
         return reply(Ok())
 
     async def known(self, request: Request) -> Response:
@@ -179,15 +179,15 @@ class RunnerApi:
             if not wanted.is_relative_to(own):
                 raise InvalidCommand(f"the directory {given.cwd!r} is not inside the workspace of this runner")
 
-    def _connect(self, session: Session, writer: Writer, tasks: TaskGroup, caller: Caller) -> Connection:
-        return Connection(self._engine, session, WaitingOutbox(writer, patience_s=math.inf), tasks, caller)
+    def _connect(self, session: Session, writer: Writer, tasks: TaskGroup, principal: Principal) -> Connection:
+        return Connection(self._engine, session, WaitingOutbox(writer, patience_s=math.inf), tasks, principal)
 
-    async def _thread(self, named: str, caller: Caller) -> ThreadId:
+    async def _thread(self, named: str, principal: Principal) -> ThreadId:
         """The conversation of that name, or a new one."""
         async with self._finding:
             if named and (found := await self._find_thread(named)) is not None:
                 return found
-            state = await caller.execute(self._engine, CreateThread(title=named))
+            state = await principal.execute(self._engine, CreateThread(title=named))
             assert isinstance(state, ThreadState)
             return state.id
 

@@ -20,7 +20,7 @@ from hames.server.fanout import Fanout
 from hames.server.guard.gate import Gate
 from hames.server.guard.token import Keyring
 from hames.server.http.uploads import Uploads
-from hames.stdio.callers import Caller
+from hames.stdio.principals import Principal
 
 PAGE = 100
 
@@ -88,7 +88,7 @@ class Service:
             if (cursor := page.next_cursor) is None:
                 return first
 
-    async def choose_thread(self, named: str | None, caller: Caller) -> ThreadId:
+    async def choose_thread(self, named: str | None, principal: Principal) -> ThreadId:
         """The thread a client means: the one it names, or the newest, or a new one where there is none.
 
         Raises `NotPermitted` for somebody who may not make one.
@@ -98,6 +98,6 @@ class Service:
         async with self._creating:
             if (found := await self.newest_thread()) is not None:
                 return found
-            created = await caller.execute(self.engine, CreateThread())
+            created = await principal.execute(self.engine, CreateThread())
             assert isinstance(created, ThreadState)
             return created.id

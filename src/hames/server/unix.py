@@ -25,8 +25,8 @@ from hames.protocols.session import Session
 from hames.server.guard.identities import Identities
 from hames.server.guard.namespaces import is_unix_peer_ours
 from hames.server.socket_path import short_path
-from hames.stdio.callers import Caller, local_user
 from hames.stdio.connection import Connection, read_lines
+from hames.stdio.principals import Principal, local_user
 
 log = logging.getLogger(__name__)
 
@@ -73,16 +73,16 @@ class UnixServer:
         if make is None:
             await stream.send(f"the first line names a protocol: {' or '.join(self._sessions)}\n".encode())
             return
-        caller = self._caller(name, token.strip())
-        if caller is None:
+        principal = self._principal(name, token.strip())
+        if principal is None:
             await stream.send(b"the token is not valid: it was revoked, or has expired\n")
             return
         outbox = _StreamOutbox(stream)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(outbox.run)
-            connection = Connection(self._engine, make(), outbox, tasks, caller)
+            connection = Connection(self._engine, make(), outbox, tasks, principal)
             try:
-                with anyio.CancelScope() as valid, self._connected(caller, valid.cancel):
+                with anyio.CancelScope() as valid, self._connected(principal, valid.cancel):
                     await connection.serve(read_lines(_chunks(rest, stream)))
             finally:
                 await connection.finish()
@@ -90,13 +90,13 @@ class UnixServer:
                 await outbox.empty()
             tasks.cancel_scope.cancel()
 
-    def _caller(self, protocol: str, token: str) -> Caller | None:
+    def _principal(self, protocol: str, token: str) -> Principal | None:
         if not token:
-            return Caller(local_user(protocol))
+            return Principal(local_user(protocol))
         return self._identities.bearer(token, protocol) if self._identities is not None else None
 
-    def _connected(self, caller: Caller, drop: Callable[[], None]) -> AbstractContextManager[None]:
-        return self._identities.connected(caller, drop) if self._identities is not None else nullcontext()
+    def _connected(self, principal: Principal, drop: Callable[[], None]) -> AbstractContextManager[None]:
+        return self._identities.connected(principal, drop) if self._identities is not None else nullcontext()
 
 
 async def _first_line(stream: SocketStream) -> tuple[str, bytes]:

@@ -6,7 +6,7 @@
 * While a message about a thread is carried out, this thread's changes wait: the answer comes before what it caused.
 * A client that does not read is not waited for. While its outbox is full we read nothing from it and take no changes;
   the engine joins deltas meanwhile and then cuts us off. With room again the client is told what it missed.
-* Clients hear how their turns ended even when the engine closes: changes are told by tasks of the caller's group,
+* Clients hear how their turns ended even when the engine closes: changes are told by tasks of the principal's group,
   which outlives the engine.
 """
 
@@ -41,8 +41,8 @@ from hames.protocols.session import (
     Session,
     Unfollow,
 )
-from hames.stdio.callers import Caller, local_user
-from hames.stdio.message_order import MessageOrder, Work
+from hames.stdio.message_order import MessageOrder, MessageWork
+from hames.stdio.principals import Principal, local_user
 
 log = logging.getLogger(__name__)
 
@@ -74,16 +74,16 @@ async def read_lines(chunks: AsyncIterable[bytes]) -> AsyncIterator[Line]:
 
 class Connection:
     def __init__(
-        self, engine: Engine, session: Session, outbox: Outbox, tasks: TaskGroup, caller: Caller | None = None
+        self, engine: Engine, session: Session, outbox: Outbox, tasks: TaskGroup, principal: Principal | None = None
     ) -> None:
-        """`caller` is who the client is, as far as the connection knows. None: whoever runs this process."""
+        """`principal` is who the client is, as far as the connection knows. None: whoever runs this process."""
         self.closing: Close | None = None
         """Why the session ended the connection, if it did."""
         self._engine = engine
         self._session = session
         self._outbox = outbox
         self._tasks = tasks
-        self._caller = caller or Caller(local_user(session.protocol or "stdio"))
+        self._principal = principal or Principal(local_user(session.protocol or "stdio"))
         self._now = engine.clock.monotonic
         self._watchers: dict[ThreadId, Watcher] = {}
         """By followed thread. `watcher.state` is the state that the client was told last."""
@@ -94,11 +94,11 @@ class Connection:
         self._reading = anyio.CancelScope()
         self._order = MessageOrder()
         self._places = anyio.Semaphore(OVERTAKING)
-        session.can_answer = self._caller.can_answer
+        session.can_answer = self._principal.can_answer
 
     async def open(self) -> None:
         """What the session does before the client says anything."""
-        await self._do(Work(), self._session.open(self._now()))
+        await self._do(MessageWork(), self._session.open(self._now()))
 
     async def serve(self, messages: AsyncIterable[Line], *, answered: bytes = b"") -> None:
         """Returns when no more messages come, or the session closes, and every action was carried out.
@@ -113,14 +113,14 @@ class Connection:
 
     async def _serve(self, messages: AsyncIterable[Line], answered: bytes) -> None:
         if answered:
-            await self._run(self._session.receive(answered, self._now()), Work())
+            await self._run(self._session.receive(answered, self._now()), MessageWork())
             self._session.take_output()
-        queue: MemoryObjectSendStream[Work] | None = None
+        queue: MemoryObjectSendStream[MessageWork] | None = None
         finished: anyio.Event | None = None
         with self._reading:
             async for message in messages:
                 if queue is None:  # most clients of a broadcast never say anything
-                    queue, todo = anyio.create_memory_object_stream[Work](QUEUED_ACTIONS)
+                    queue, todo = anyio.create_memory_object_stream[MessageWork](QUEUED_ACTIONS)
                     finished = anyio.Event()
                     self._tasks.start_soon(self._work, todo, finished)
                 await self._outbox.room()
@@ -128,7 +128,7 @@ class Connection:
                     if isinstance(action, ClientReply):
                         self._reply(action)  # at once: the command that runs may be waiting for it
                     else:
-                        await self._enqueue(Work(action), queue)
+                        await self._enqueue(MessageWork(action), queue)
                 self._flush()
         if queue is not None and finished is not None:
             queue.close()
@@ -136,7 +136,7 @@ class Connection:
             for work in self._order.unfinished:
                 await work.finished.wait()
 
-    async def _enqueue(self, work: Work, queue: MemoryObjectSendStream[Work]) -> None:
+    async def _enqueue(self, work: MessageWork, queue: MemoryObjectSendStream[MessageWork]) -> None:
         if work.overtakes and self._order.unfinished:
             await self._places.acquire()
             self._order.add(work)
@@ -169,7 +169,7 @@ class Connection:
 
     def tool_rank(self, thread_id: ThreadId) -> int:
         """A client that may change nothing carries out no tools either."""
-        return 0 if self._gone or not self._caller.access.may("driver") else self._session.tool_rank(thread_id)
+        return 0 if self._gone or not self._principal.access.may("driver") else self._session.tool_rank(thread_id)
 
     async def call_tool(self, call: ClientToolCall) -> ToolResult:
         reply = await self.ask(f"call_{call.item_id}", call, math.inf)
@@ -190,7 +190,7 @@ class Connection:
         self.close()
         if commands := self._session.closed():
             with anyio.move_on_after(CLOSING_SECONDS, shield=True):
-                await self._run(commands, Work())
+                await self._run(commands, MessageWork())
 
     def end(self, why: str) -> None:
         """Ends every followed thread, as if it told nothing more."""
@@ -199,7 +199,7 @@ class Connection:
 
     # -- actions
 
-    async def _work(self, todo: MemoryObjectReceiveStream[Work], finished: anyio.Event) -> None:
+    async def _work(self, todo: MemoryObjectReceiveStream[MessageWork], finished: anyio.Event) -> None:
         try:
             async for work in todo:
                 await self._order.wait_for_earlier(work)
@@ -213,7 +213,7 @@ class Connection:
                 if not work.overtakes:
                     self._order.finish(work)
 
-    async def _overtake(self, work: Work) -> None:
+    async def _overtake(self, work: MessageWork) -> None:
         try:
             await self._order.wait_for_earlier(work)
             await self._do(work, work.actions)
@@ -221,7 +221,7 @@ class Connection:
             self._order.finish(work)
             self._places.release()
 
-    async def _do(self, work: Work, actions: Sequence[Action]) -> None:
+    async def _do(self, work: MessageWork, actions: Sequence[Action]) -> None:
         try:
             if self.closing is None:
                 await self._run(actions, work)
@@ -238,7 +238,7 @@ class Connection:
                 return thread_id
         return None
 
-    async def _run(self, actions: Sequence[Action], work: Work) -> None:
+    async def _run(self, actions: Sequence[Action], work: MessageWork) -> None:
         for action in actions:
             match action:
                 case Execute() | Follow() | FollowList() | Defer():
@@ -258,14 +258,14 @@ class Connection:
         self.closing = self.closing or action
         self._reading.cancel()
 
-    async def _carry_out(self, action: Execute | Follow | FollowList | Defer, work: Work) -> Sequence[Action]:
+    async def _carry_out(self, action: Execute | Follow | FollowList | Defer, work: MessageWork) -> Sequence[Action]:
         try:
             match action:
                 case Defer():
                     return self._session.resume(action, self._now())
                 case Execute(command=command):
                     self._order.hold(self._thread_of(command), work)
-                    outcome = await self._caller.execute(self._engine, command, client=self._session.client_name)
+                    outcome = await self._principal.execute(self._engine, command, client=self._session.client_name)
                     return self._session.done(action, outcome)
                 case Follow(thread_id=thread_id):
                     self._order.hold(thread_id, work)
@@ -286,7 +286,7 @@ class Connection:
             self._lose(thread_id, "the thread was closed")
             watcher = None
         if watcher is None:
-            answers = action.can_answer and self._caller.can_answer
+            answers = action.can_answer and self._principal.can_answer
             watcher = await self._engine.follow(thread_id, answers=answers)
             if (other := self._watchers.get(thread_id)) is not None:  # another message followed it meanwhile
                 watcher.close()
@@ -327,7 +327,7 @@ class Connection:
             await self._outbox.room()
         await self._order.until_released(thread_id)
         if self._watchers.get(thread_id) is watcher:
-            work = Work()
+            work = MessageWork()
             self._order.hold(thread_id, work)
             try:
                 await self._go_on(watcher)
@@ -380,4 +380,4 @@ class Connection:
         await self._engine.clock.sleep(max(0.0, deadline - self._now()))
         if self._timer == deadline:
             self._timer = None
-        await self._do(Work(), self._session.expire(self._now()))
+        await self._do(MessageWork(), self._session.expire(self._now()))

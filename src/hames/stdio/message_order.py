@@ -9,7 +9,7 @@ PATIENCE_SECONDS = 0.1
 """How long a read waits for the messages before it. Most commands take far less, so order is kept as a rule."""
 
 
-class Work:
+class MessageWork:
     """A message that is to be carried out, or something else that the session does."""
 
     def __init__(self, action: Action | None = None) -> None:
@@ -23,7 +23,7 @@ class Work:
     def overtakes(self) -> bool:
         return self._message is not None and self._message.urgency != "change"
 
-    def must_follow(self, earlier: "Work") -> bool:
+    def must_follow(self, earlier: "MessageWork") -> bool:
         """Whether it cannot be carried out before the earlier one."""
         ours, theirs = self._message, earlier._message
         if ours is None or theirs is None or theirs.urgency == "read":
@@ -33,25 +33,25 @@ class Work:
 
 class MessageOrder:
     def __init__(self) -> None:
-        self._under_way: dict[Work, None] = {}
+        self._under_way: dict[MessageWork, None] = {}
         """Messages that were read and are not carried out yet, oldest first."""
         self._held: dict[ThreadId, int] = {}
         """Threads whose changes wait, and for how many messages."""
         self._released: anyio.Event | None = None
 
     @property
-    def unfinished(self) -> list[Work]:
+    def unfinished(self) -> list[MessageWork]:
         return list(self._under_way)
 
     @property
     def has_waiting_changes(self) -> bool:
         return self._released is not None
 
-    def add(self, work: Work) -> None:
+    def add(self, work: MessageWork) -> None:
         self._under_way[work] = None
 
-    async def wait_for_earlier(self, work: Work) -> None:
-        earlier: list[Work] = []
+    async def wait_for_earlier(self, work: MessageWork) -> None:
+        earlier: list[MessageWork] = []
         for one in self._under_way:
             if one is work:
                 break
@@ -63,13 +63,13 @@ class MessageOrder:
             for one in earlier:
                 await one.finished.wait()
 
-    def hold(self, thread_id: ThreadId | None, work: Work) -> None:
+    def hold(self, thread_id: ThreadId | None, work: MessageWork) -> None:
         """The thread's changes wait for this work."""
         if thread_id is not None and thread_id not in work.holds:
             work.holds.add(thread_id)
             self._held[thread_id] = self._held.get(thread_id, 0) + 1
 
-    def finish(self, work: Work) -> None:
+    def finish(self, work: MessageWork) -> None:
         self._under_way.pop(work, None)
         work.finished.set()
         for thread_id in work.holds:

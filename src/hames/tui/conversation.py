@@ -13,6 +13,7 @@ from hames.protocols.flint.items import PlanEntry
 from hames.tui.blocks.block import Block
 from hames.tui.blocks.by_item import block_of
 from hames.tui.blocks.messages import NoteBlock
+from hames.tui.people import somebody_else
 from hames.tui.text import listed_price
 
 AGENT_OPTION = "agent"
@@ -215,6 +216,7 @@ class Conversation:
                 why = turn.error.message if turn.error else "the turn failed"
                 return [NoteBlock(why, meaning="bad", mark="✗")]
             case "interrupted":
-                return [NoteBlock("interrupted", meaning="warn", mark="■")]
+                who = somebody_else(turn.interrupted_by)
+                return [NoteBlock(f"interrupted by {who}" if who else "interrupted", meaning="warn", mark="■")]
             case _:
                 return []

@@ -439,7 +439,7 @@ def test_approvals_are_replaced_whole() -> None:
 def test_the_queue_is_shown_and_held_only_while_something_waits() -> None:
     told = Told(*ASKED)
     told.tell(PromptQueued(prompt_id=PromptId("p_2"), content=(TextInput(text="next"),)))
-    assert told.held["queue"] == [{"id": "p_2", "prompt": "next", "attachments": []}]
+    assert told.held["queue"] == [{"id": "p_2", "prompt": "next", "attachments": [], "by": None}]
     told.tell(QueueHeld(held=True))
     assert told.held["queueHeld"] is True
     told.tell(PromptRemoved(prompt_id=PromptId("p_2")))

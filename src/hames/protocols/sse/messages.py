@@ -8,6 +8,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
+from hames.domain.actors import Actor
 from hames.domain.events import Severity
 from hames.domain.grants import AlwaysCovers
 from hames.domain.items import Citation, FileUpdate
@@ -110,6 +111,8 @@ class ApprovalResolved(Value, tag_field="type", tag="approval_resolved"):
     decision: str
     timestamp: int
     ended: ApprovalEnd = "answered"
+    by: Actor | UnsetType = UNSET
+    """Who answered."""
 
 
 SseEvent = User | Text | ToolCall | ToolResult | ToolSkipped | Reasoning | Status | Notice | Approval | ApprovalResolved

@@ -36,8 +36,10 @@ def project(change: Change) -> list[m.SseEvent]:
             return _completion_events(item, at)
         case events.ApprovalRequested(approval=approval):
             return [question(change.after, approval, at)]
-        case events.ApprovalResolved(approval_id=approval_id, decision=decision):
-            return [m.ApprovalResolved(id=approval_id, decision=decision, timestamp=at, ended=event.how)]
+        case events.ApprovalResolved(approval_id=approval_id, decision=decision, by=by):
+            return [
+                m.ApprovalResolved(id=approval_id, decision=decision, timestamp=at, by=by or UNSET, ended=event.how)
+            ]
         case events.TurnEnded(status=status, error=error):
             said = error.message if error else ""
             ended = m.Status(state="idle", message=said, timestamp=at, outcome=OUTCOMES[status])

@@ -25,9 +25,9 @@ from hames.server.guard.gate import ACP
 from hames.server.guard.middleware import LIMITS
 from hames.server.http.reply import ALWAYS, HttpRefusal
 from hames.server.http.request_body import read_body
-from hames.server.http.routes import Endpoint, caller_of, endpoint
-from hames.stdio.callers import Caller
+from hames.server.http.routes import Endpoint, endpoint, principal_of
 from hames.stdio.connection import Connection, read_lines
+from hames.stdio.principals import Principal
 
 log = logging.getLogger(__name__)
 
@@ -59,9 +59,9 @@ HEADERS = [
 class HttpConnection:
     """One client, from `initialize` to DELETE."""
 
-    def __init__(self, name: str, incoming: MemoryObjectSendStream[bytes], caller: Caller) -> None:
+    def __init__(self, name: str, incoming: MemoryObjectSendStream[bytes], principal: Principal) -> None:
         self.name = name
-        self.caller = caller
+        self.principal = principal
         self.streams = ClientStreams()
         self.incoming = incoming
         self.seen_at = 0.0
@@ -121,7 +121,7 @@ class AcpEndpoint:
         if message.get("method") == "initialize" and "id" in message:
             if name:
                 raise HttpRefusal(400, "initialize is not allowed on a connection that exists")
-            return await self._initialize(body, caller_of(request))
+            return await self._initialize(body, principal_of(request))
         connection = self._connection(request)
         session = _session_of(message, request)
         if "id" in message and "method" in message:
@@ -133,17 +133,17 @@ class AcpEndpoint:
             raise HttpRefusal(404, "the connection has ended") from None
         return Response(status_code=202, headers=ALWAYS)
 
-    async def _initialize(self, body: bytes, caller: Caller) -> Response:
+    async def _initialize(self, body: bytes, principal: Principal) -> Response:
         if len(self._connections) >= MAX_CONNECTIONS:
             raise HttpRefusal(503, "too many connections are open")
         incoming, chunks = anyio.create_memory_object_stream[bytes](16)
-        connection = HttpConnection(secrets.token_urlsafe(18), incoming, caller)
+        connection = HttpConnection(secrets.token_urlsafe(18), incoming, principal)
         connection.seen_at = self._engine.clock.monotonic()
         self._connections[connection.name] = connection
 
         async def serve() -> None:
             async with anyio.create_task_group() as tasks, chunks:
-                served = Connection(self._engine, self._make_session(), connection.streams, tasks, caller)
+                served = Connection(self._engine, self._make_session(), connection.streams, tasks, principal)
                 try:
                     await served.open()
                     await served.serve(read_lines(chunks))
@@ -183,7 +183,7 @@ class AcpEndpoint:
             raise HttpRefusal(400, "the header Acp-Connection-Id is missing")
         connection = self._connections.get(name)
         # The name of a connection is no key to it: only whoever opened it may use it.
-        if connection is None or connection.caller.access != caller_of(request).access:
+        if connection is None or connection.principal.access != principal_of(request).access:
             raise HttpRefusal(404, "no such connection: it has ended, or the server was restarted")
         connection.seen_at = self._engine.clock.monotonic()
         return connection

@@ -18,7 +18,7 @@ from hames.protocols.sse.session import SseSession
 from hames.server.api.streams import SessionStreams
 from hames.server.http.reply import reply
 from hames.server.http.request_body import read_body
-from hames.server.http.routes import Endpoint, caller_of, endpoint
+from hames.server.http.routes import Endpoint, endpoint, principal_of
 from hames.server.service import Service
 
 
@@ -58,7 +58,7 @@ class PromptsApi:
 
     async def events(self, request: Request) -> Response:
         """The thread's events as they happen (SSE). `Last-Event-ID` or `?after=` continues after that event."""
-        thread_id = await self._service.choose_thread(request.query_params.get("thread"), caller_of(request))
+        thread_id = await self._service.choose_thread(request.query_params.get("thread"), principal_of(request))
         last = request.headers.get("last-event-id") or request.query_params.get("after") or ""
         session = SseSession(thread_id, last, can_answer=request.query_params.get("answers") == "1")
         return self._streams.response(session)
@@ -66,8 +66,8 @@ class PromptsApi:
     async def prompt(self, request: Request) -> Response:
         """Submit a prompt; 409 while a turn runs."""
         given = inbound.decode_prompt(await read_body(request))
-        thread_id = await self._service.choose_thread(request.query_params.get("thread"), caller_of(request))
-        turn = await caller_of(request).execute(self._service.engine, inbound.start_turn(given, thread_id))
+        thread_id = await self._service.choose_thread(request.query_params.get("thread"), principal_of(request))
+        turn = await principal_of(request).execute(self._service.engine, inbound.start_turn(given, thread_id))
         assert isinstance(turn, Turn)
         state = self._service.engine.loaded(thread_id)
         notice = FOREIGN if state is not None and state.foreign else ""
@@ -81,7 +81,7 @@ class PromptsApi:
         if thread_id is None:
             return reply(Cancelled(ok=True, cancelled=False))
         try:
-            await caller_of(request).execute(self._service.engine, InterruptTurn(thread_id=thread_id))
+            await principal_of(request).execute(self._service.engine, InterruptTurn(thread_id=thread_id))
         except TurnNotFound:
             return reply(Cancelled(ok=True, cancelled=False))
         return reply(Cancelled(ok=True, cancelled=True))
@@ -89,5 +89,5 @@ class PromptsApi:
     async def approve(self, request: Request) -> Response:
         """Answer a question: once, always or reject."""
         command = inbound.resolve_approval(await read_body(request), request.path_params["id"])
-        await caller_of(request).execute(self._service.engine, command)
+        await principal_of(request).execute(self._service.engine, command)
         return reply(Ok())

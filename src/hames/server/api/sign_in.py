@@ -11,7 +11,7 @@ from hames.server.guard.rate_limit import Bucket
 from hames.server.guard.token import CODE_SECONDS, Keyring
 from hames.server.http.reply import HttpRefusal, reply
 from hames.server.http.request_body import read_json
-from hames.server.http.routes import Endpoint, caller_of, endpoint
+from hames.server.http.routes import Endpoint, endpoint, principal_of
 from hames.server.service import Service
 
 COOKIE_SECONDS = 30 * 24 * 3600
@@ -65,8 +65,8 @@ class SignInApi:
     async def link(self, request: Request) -> Response:
         """A link and a code, one of which signs in one more browser, with the same role."""
         await read_json(request, Nothing)
-        caller = caller_of(request)
-        made = self._keyring().invite(caller.access.actor.name if caller.access.role != "owner" else "")
+        principal = principal_of(request)
+        made = self._keyring().invite(principal.access.actor.name if principal.access.role != "owner" else "")
         return reply(
             Link(
                 path=f"/?token={made.word}",

@@ -8,11 +8,11 @@ from anyio.abc import TaskGroup
 
 from hames.domain.errors import HarnessError, NotPermitted
 from hames.protocols.session import Session
-from hames.server.guard.identities import CALLER
+from hames.server.guard.identities import PRINCIPAL
 from hames.server.slow_clients import Writer
 from hames.server.websocket.socket import BROKEN, RESTARTS, Receive, Scope, Send, Socket
-from hames.stdio.callers import Caller
 from hames.stdio.connection import Connection, read_lines
+from hames.stdio.principals import Principal
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ REASON_CHARS = 100
 
 NOT_PERMITTED = 4403
 
-Connect = Callable[[Session, Writer, TaskGroup, Caller], Connection]
+Connect = Callable[[Session, Writer, TaskGroup, Principal], Connection]
 
 
 class SessionSockets:
@@ -48,7 +48,7 @@ class SessionSockets:
             return
         self._open.add(socket)
         try:
-            await self._serve(socket, await self._open_session(scope), scope[CALLER])
+            await self._serve(socket, await self._open_session(scope), scope[PRINCIPAL])
         except NotPermitted as error:
             socket.close(NOT_PERMITTED, str(error)[:REASON_CHARS])
         except HarnessError as error:
@@ -60,9 +60,9 @@ class SessionSockets:
         finally:
             self._open.discard(socket)
 
-    async def _serve(self, socket: Socket, session: Session, caller: Caller) -> None:
+    async def _serve(self, socket: Socket, session: Session, principal: Principal) -> None:
         async with anyio.create_task_group() as tasks:
-            connection = self._connect(session, socket.writer, tasks, caller)
+            connection = self._connect(session, socket.writer, tasks, principal)
             try:
                 await connection.open()
                 if connection.closing is None:

@@ -15,7 +15,7 @@ from hames.server.guard.gate import PICTURES
 from hames.server.http.files import FileFinder
 from hames.server.http.reply import ALWAYS, HttpRefusal, reply
 from hames.server.http.request_body import read_body
-from hames.server.http.routes import Endpoint, caller_of, endpoint, openapi_description
+from hames.server.http.routes import Endpoint, endpoint, openapi_description, principal_of
 from hames.server.http.uploads import PICTURE_BYTES
 from hames.server.service import Service
 
@@ -45,7 +45,7 @@ class StatusApi:
 
     async def status(self, request: Request) -> Response:
         """Version, models and sandbox of this server, and what whoever asks may do."""
-        service, access = self._service, caller_of(request).access
+        service, access = self._service, principal_of(request).access
         return reply(
             p.ServerStatus(
                 name="hames",

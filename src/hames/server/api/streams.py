@@ -9,12 +9,12 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from hames.protocols.session import Session
-from hames.server.guard.identities import CALLER
+from hames.server.guard.identities import PRINCIPAL
 from hames.server.http.connection import CONNECTION, GuardedProtocol
 from hames.server.http.reply import ALWAYS, error_reply
 from hames.server.slow_clients import Payload, Writer
-from hames.stdio.callers import Caller
 from hames.stdio.connection import Connection
+from hames.stdio.principals import Principal
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ HEADERS = [
 
 
 class SessionStreams:
-    def __init__(self, connect: Callable[[Session, Writer, TaskGroup, Caller], Connection]) -> None:
+    def __init__(self, connect: Callable[[Session, Writer, TaskGroup, Principal], Connection]) -> None:
         self.connect = connect
         self.open: set[Connection] = set()
 
@@ -49,7 +49,7 @@ class _StreamResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with anyio.create_task_group() as tasks:
             writer = ResponseWriter(scope[CONNECTION])
-            connection = self._streams.connect(self._session, writer, tasks, scope[CALLER])
+            connection = self._streams.connect(self._session, writer, tasks, scope[PRINCIPAL])
             self._streams.open.add(connection)
             try:
                 await connection.open()

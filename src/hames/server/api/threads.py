@@ -24,7 +24,7 @@ from hames.server.http.compression import etag_matches
 from hames.server.http.pictures import picture
 from hames.server.http.reply import ALWAYS, HttpRefusal, reply
 from hames.server.http.request_body import read_body
-from hames.server.http.routes import Endpoint, caller_of, endpoint
+from hames.server.http.routes import Endpoint, endpoint, principal_of
 from hames.server.service import Service
 
 TEXT = "text/plain; charset=utf-8"
@@ -72,7 +72,7 @@ class ThreadsApi:
     async def create(self, request: Request) -> Response:
         """A new thread."""
         command = requests.create_thread(await read_body(request))
-        return self._row(await caller_of(request).execute(self._engine, command), 201)
+        return self._row(await principal_of(request).execute(self._engine, command), 201)
 
     async def get(self, request: Request) -> Response:
         """The state of a thread."""
@@ -81,26 +81,26 @@ class ThreadsApi:
 
     async def delete(self, request: Request) -> Response:
         """Delete a thread and everything in it; 409 while it runs a turn."""
-        await caller_of(request).execute(self._engine, DeleteThread(thread_id=_thread_id(request)))
+        await principal_of(request).execute(self._engine, DeleteThread(thread_id=_thread_id(request)))
         self._service.fanout.thread_deleted()
         return Response(b"", 204, ALWAYS)
 
     async def fork(self, request: Request) -> Response:
         """A new thread with this one's history."""
         command = requests.fork_thread(await read_body(request), _thread_id(request))
-        return self._row(await caller_of(request).execute(self._engine, command), 201)
+        return self._row(await principal_of(request).execute(self._engine, command), 201)
 
     async def undo(self, request: Request) -> Response:
         """Take back what a turn did to files, or do it again."""
         command = requests.undo_turn(await read_body(request), _thread_id(request))
-        report = await caller_of(request).execute(self._engine, command)
+        report = await principal_of(request).execute(self._engine, command)
         assert isinstance(report, UndoReport)
         return reply(p.undo_answer(report))
 
     async def archive(self, request: Request) -> Response:
         """Archive or unarchive a thread."""
         command = requests.archive_thread(await read_body(request), _thread_id(request))
-        return self._row(await caller_of(request).execute(self._engine, command), 200)
+        return self._row(await principal_of(request).execute(self._engine, command), 200)
 
     async def timeline(self, request: Request) -> Response:
         """The timeline: one line for every record that is not a delta."""
@@ -123,13 +123,13 @@ class ThreadsApi:
         return await self._processes(request, ListProcesses(thread_id=_thread_id(request), end=number))
 
     async def _processes(self, request: Request, command: ListProcesses) -> Response:
-        found = await caller_of(request).execute(self._engine, command)
+        found = await principal_of(request).execute(self._engine, command)
         assert isinstance(found, ProcessList)
         return reply(process_page(found))
 
     async def context(self, request: Request) -> Response:
         """What fills the window of the thread's model."""
-        found = await caller_of(request).execute(self._engine, ReadContext(thread_id=_thread_id(request)))
+        found = await principal_of(request).execute(self._engine, ReadContext(thread_id=_thread_id(request)))
         assert isinstance(found, ContextReport)
         return reply(found)
 

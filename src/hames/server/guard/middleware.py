@@ -21,13 +21,11 @@ from hames.server.guard.gate import (
     is_preflight,
     judge,
 )
-from hames.server.guard.identities import CALLER, Identities, arrived_by
+from hames.server.guard.identities import PRINCIPAL, Identities, arrived_by
 from hames.server.guard.proxies import Network, apply_forwarded
 from hames.server.guard.rate_limit import Bucket
 from hames.server.guard.token import SUBPROTOCOL, Keyring
-from hames.server.http.connection import CONNECTION
-from hames.server.websocket.protocol import SOCKET
-from hames.stdio.callers import Caller
+from hames.stdio.principals import Principal
 
 log = logging.getLogger(__name__)
 
@@ -59,8 +57,10 @@ class Guard:
         identities: Identities,
         metrics: Metrics,
         bucket: Bucket,
+        drop: Callable[[Scope], None],
         proxies: tuple[Network, ...] = (),
     ) -> None:
+        """`drop` ends a connection whose token is no longer valid."""
         self._app = app
         self._gate = gate
         self._keyring = keyring
@@ -68,14 +68,15 @@ class Guard:
         self._metrics = metrics
         self._bucket = bucket
         self._proxies = proxies
+        self._drop = drop
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             return
         apply_forwarded(scope, self._proxies)
         asked = head(scope["type"], scope.get("method", "GET"), scope["path"], scope["headers"])
-        caller = self._identities.caller(asked, arrived_by(asked))
-        refusal = judge(asked, self._gate, self._keyring) or _token_refusal(asked, caller)
+        principal = self._identities.principal(asked, arrived_by(asked))
+        refusal = judge(asked, self._gate, self._keyring) or _token_refusal(asked, principal)
         refusal = refusal or self._limit_refusal(asked)
         if refusal is not None:
             self._metrics.count("hames_refused_total", status=str(refusal.status))
@@ -87,11 +88,11 @@ class Guard:
         else:
             if scope["type"] == "http":
                 send = self._counting_send(asked, send)
-            if caller is None:  # the page and its files, which anybody may have
+            if principal is None:  # the page and its files, which anybody may have
                 await self._app(scope, receive, send)
                 return
-            scope[CALLER] = caller
-            with self._identities.connected(caller, partial(_drop, scope)):
+            scope[PRINCIPAL] = principal
+            with self._identities.connected(principal, partial(self._drop, scope)):
                 await self._app(scope, receive, send)
 
     def _limit_refusal(self, asked: Head) -> GuardRefusal | None:
@@ -128,19 +129,11 @@ class Guard:
         ]
 
 
-def _token_refusal(asked: Head, caller: Caller | None) -> GuardRefusal | None:
+def _token_refusal(asked: Head, principal: Principal | None) -> GuardRefusal | None:
     """Where no token is needed, one that is not valid is refused all the same."""
-    if caller is not None or is_open(asked):
+    if principal is not None or is_open(asked):
         return None
     return GuardRefusal(status=401, message="the token is not valid: it was revoked, or has expired", close=4401)
-
-
-def _drop(scope: Scope) -> None:
-    """Ends a connection whose token is no longer valid."""
-    if scope["type"] == "websocket":
-        scope["extensions"][SOCKET].drop(4401, "the token was revoked or has expired")
-    else:
-        scope[CONNECTION].abort()
 
 
 async def _refuse(asked: Head, refusal: GuardRefusal, receive: Receive, send: Send) -> None:

@@ -12,9 +12,9 @@ from hames.domain.errors import HarnessError
 from hames.domain.json import Json
 from hames.domain.roles import Role
 from hames.domain.value import Value
-from hames.server.guard.identities import CALLER
+from hames.server.guard.identities import PRINCIPAL
 from hames.server.http.reply import Handler, HttpRefusal, error_reply, failure
-from hames.stdio.callers import Caller
+from hames.stdio.principals import Principal
 
 log = logging.getLogger(__name__)
 
@@ -52,10 +52,10 @@ def endpoint(route: str, handle: Handler, *, needs: Role | Literal["nothing"] | 
     return Endpoint(method=method, path=path, handle=handle, says=says, needs=needs, **more)
 
 
-def caller_of(request: Request) -> Caller:
+def principal_of(request: Request) -> Principal:
     """Who asks. The guard has looked before any endpoint is reached."""
-    caller: Caller = request.scope[CALLER]
-    return caller
+    principal: Principal = request.scope[PRINCIPAL]
+    return principal
 
 
 def routes(endpoints: Sequence[Endpoint]) -> list[Route]:
@@ -76,7 +76,7 @@ def _by_method(methods: dict[str, Endpoint]) -> Handler:
             return refusal
         try:
             if endpoint.needs != "nothing":
-                caller_of(request).require(endpoint.needs)
+                principal_of(request).require(endpoint.needs)
             return await endpoint.handle(request)
         except HttpRefusal as why:
             return failure(why.code, str(why), why.info)

@@ -12,6 +12,7 @@ from hames.tui.blocks.block import INDENT, Block, ItemBlock, bars, folded
 from hames.tui.lines import cut, filled, indented, line, paragraphs, wrapped
 from hames.tui.markdown import StreamingMarkdown
 from hames.tui.palette import Palette
+from hames.tui.people import somebody_else
 from hames.tui.text import shown_input, source_lines
 from hames.tui.user_shell import context_label
 
@@ -26,6 +27,7 @@ class UserMessageBlock(Block):
 
     def __init__(self, item: wire.UserMessageItem) -> None:
         super().__init__(item.id)
+        self._who = somebody_else(item.by)
         self._text = printable(shown_input(item.content))
         self._short = printable(shown_input([_labelled(part) for part in item.content]))
 
@@ -37,6 +39,8 @@ class UserMessageBlock(Block):
         rows = indented(paragraphs(text, palette.strong, width - 3), line(("› ", palette.accent)))
         if not self.open:
             rows = folded(rows, head=MESSAGE_HEAD, tail=MESSAGE_TAIL, palette=palette)
+        if self._who:
+            rows = [*rows, *indented(paragraphs(self._who, palette.quiet, width - 3), line(("  ", palette.quiet)))]
         return [filled(row, width, palette.prompt) for row in rows]
 
 

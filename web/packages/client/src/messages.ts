@@ -6,6 +6,12 @@ export type DeltaOperation = SetOperation | AppendTextOperation;
 export type HarnessCommand = Submit | Cancel | Steer | Approve | Configure | Dequeue | Rename | Compact | Review;
 export type ServerMessage = StateMessage | DeltaMessage | ErrorMessage | ThreadsMessage;
 
+export interface Actor {
+  kind: "agent" | "client" | "hames" | "rule" | "token" | "user";
+  name?: string;
+  via?: string;
+  client?: string;
+}
 /**
  * What `always` would allow. `text` is a phrase such as "further changes to a.py, for the rest of this thread".
  *
@@ -275,6 +281,7 @@ export interface HarnessMessage {
   error?: string;
   attachments?: Attachment[];
   citations?: Citation[];
+  by?: Actor | null;
 }
 /**
  * If `output_truncated`, the beginning of `output` is missing. `pictures`: how many the tool returned. `reason`:
@@ -295,6 +302,8 @@ export interface HarnessToolCall {
   changes?: FileChange[];
   pictures?: number;
   reason?: string;
+  decision?: "" | "always" | "once" | "reject" | "void";
+  decidedBy?: Actor | null;
 }
 export interface HarnessState {
   status: "error" | "idle" | "running";
@@ -350,6 +359,7 @@ export interface QueuedPrompt {
   id: string;
   prompt: string;
   attachments?: Attachment[];
+  by?: Actor | null;
 }
 export interface Settings {
   model: string;
@@ -491,6 +501,8 @@ export interface ServerStatus {
   warnings?: string[];
   canAddDevices?: boolean;
   maxSteps?: number;
+  role?: "approver" | "driver" | "observer" | "owner";
+  user?: string;
 }
 export interface StateAnswer {
   rev: number;

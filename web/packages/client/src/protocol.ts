@@ -8,6 +8,7 @@
 import type { Approve, Configure, HarnessMessage, HarnessState, HarnessToolCall, Settings } from "./messages.js";
 
 export type {
+  Actor,
   Approval,
   Attachment,
   AttachmentInput,

@@ -290,6 +290,12 @@ export type Request =
       id: string | number;
     };
 
+export interface Actor {
+  kind: "agent" | "client" | "hames" | "rule" | "token" | "user";
+  name?: string;
+  via?: string;
+  client?: string;
+}
 /**
  * `methods` are the requests that this server offers in addition to the specification.
  */
@@ -339,6 +345,15 @@ export interface CitationMember {
 export interface AlwaysCovers {
   text: string;
   files?: string[];
+  _meta?: unknown;
+}
+/**
+ * Who allowed or refused a tool call.
+ */
+export interface AnsweredApproval {
+  itemId: string;
+  decision: "always" | "once" | "reject" | "void";
+  by: Actor;
   _meta?: unknown;
 }
 export interface ApprovalResponse {
@@ -714,6 +729,7 @@ export interface UserMessageItem {
   id: string;
   content: (TextInput | ImageInput | LocalImageInput | FileInput)[];
   clientId?: string | null;
+  by?: Actor;
   _meta?: unknown;
 }
 export interface TextInput {
@@ -940,6 +956,9 @@ export interface ThreadStatus {
   activeFlags?: ("waitingOnApproval" | "waitingOnUserInput")[];
   _meta?: unknown;
 }
+/**
+ * `interruptedBy` and `answers` are additions to the specification.
+ */
 export interface Turn {
   id: string;
   status: "completed" | "failed" | "inProgress" | "interrupted";
@@ -962,6 +981,8 @@ export interface Turn {
   startedAt?: number | null;
   completedAt?: number | null;
   durationMs?: number | null;
+  interruptedBy?: Actor;
+  answers?: AnsweredApproval[];
   _meta?: unknown;
 }
 export interface TurnError {

@@ -6,8 +6,12 @@ import { createContext, useContext } from "react";
 export type ThreadTools = {
   threadId: string;
   cwd: string;
-  /** A look at the past: nothing can be done here. */
+  /** A look at the past, or somebody who may only look: nothing can be done here. */
   readOnly: boolean;
+  /** Why whoever looks at the page may not answer questions; empty if they may. */
+  notAnswering: string;
+  /** The name of whoever looks at the page. */
+  user: string;
   approve: (approvalId: string, decision: Decision, note?: string, content?: unknown, scope?: AlwaysScope) => void;
   /** Stops the running turn. */
   stop: () => void;

@@ -23,6 +23,7 @@ import { Boundary } from "../shell/boundary.js";
 import { CopyButton } from "../shell/copy.js";
 import { Icon } from "../shell/icons.js";
 import { Markdown } from "../text/markdown.js";
+import { somebodyElse } from "../text/people.js";
 import { ToolCard } from "../tools/tool-card.js";
 import { useIsUnread, useThreadTools } from "./context.js";
 import { Reasoning } from "./reasoning.js";
@@ -65,10 +66,12 @@ function useSource(): HarnessMessage {
 
 function UserMessage() {
   const source = useSource();
-  const { readOnly, forkBefore, undo, sendAgain } = useThreadTools();
+  const { readOnly, forkBefore, undo, sendAgain, user } = useThreadTools();
+  const writer = somebodyElse(source.by, user);
   const unread = useIsUnread(source.id) && !readOnly;
   return (
-    <MessagePrimitive.Root className="message user" role="article" aria-label="You">
+    <MessagePrimitive.Root className="message user" role="article" aria-label={writer || "You"}>
+      {writer && <p className="ending writer">{writer}</p>}
       <div className="bubble">
         {source.attachments?.map(({ kind, name, url }, index) =>
           kind === "image" ? (
@@ -192,8 +195,9 @@ const ENDINGS: Record<string, string> = {
 function Ending() {
   const source = useSource();
   const last = useAuiState(({ message }) => message.isLast);
-  const { readOnly } = useThreadTools();
-  const ended = ENDINGS[source.stopReason ?? ""];
+  const { readOnly, user } = useThreadTools();
+  const stopper = source.stopReason === "cancelled" ? somebodyElse(source.by, user) : "";
+  const ended = stopper ? `Stopped by ${stopper}` : ENDINGS[source.stopReason ?? ""];
   // The failure of the last turn has a card of its own below.
   if (source.status === "error" && last && !readOnly) return null;
   if (source.status === "error") return <p className="ending bad">{source.error || "Failed"}</p>;

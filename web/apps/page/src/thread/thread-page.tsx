@@ -31,6 +31,7 @@ import { go } from "../shell/route.js";
 import { remember } from "../shell/storage.js";
 import { toast, toastFailure } from "../shell/toasts.js";
 import { sentence } from "../text/format.js";
+import { whyNotAnswering, whyOnlyLooking } from "../text/people.js";
 import { passNews } from "../threads/news.js";
 import { ApprovalCard } from "../tools/approval-card.js";
 import { ActivityLine, activityOf, announcement } from "./activity.js";
@@ -120,7 +121,11 @@ export function ThreadPage(props: Props) {
 
   const dropping = useFileDrop((files) => {
     if (composer.current) composer.current.attach(files);
-    else toast("You see an earlier state of the thread. Go back to now before you attach something.");
+    else
+      toast(
+        whyOnlyLooking(server?.role ?? "owner") ||
+          "You see an earlier state of the thread. Go back to now before you attach something.",
+      );
   });
   useEffect(() => {
     const attachments = carried.get(threadId);
@@ -297,11 +302,15 @@ export function ThreadPage(props: Props) {
     [submit],
   );
   const cwd = state?.thread?.cwd ?? "";
+  const role = server?.role ?? "owner";
+  const onlyLooking = whyOnlyLooking(role);
   const tools = useMemo<ThreadTools>(
     () => ({
       threadId,
       cwd,
-      readOnly: travelling,
+      readOnly: travelling || onlyLooking !== "",
+      notAnswering: whyNotAnswering(role),
+      user: server?.user ?? "",
       approve: (id: string, decision: Decision, note = "", content?: unknown, scope?: AlwaysScope) =>
         void send(client.approve(id, decision, note, content, scope)),
       stop,
@@ -309,7 +318,7 @@ export function ThreadPage(props: Props) {
       undo,
       sendAgain,
     }),
-    [threadId, cwd, travelling, client, send, stop, forkBefore, undo, sendAgain],
+    [threadId, cwd, travelling, onlyLooking, role, server?.user, client, send, stop, forkBefore, undo, sendAgain],
   );
 
   const messages = state?.messages ?? NONE;
@@ -457,26 +466,32 @@ export function ThreadPage(props: Props) {
                           connected={connection.status === "open"}
                           onAnswer={showApproval}
                         />
-                        <Composer
-                          ref={composer}
-                          threadId={threadId}
-                          running={live?.status === "running"}
-                          dropping={dropping}
-                          settings={live?.settings}
-                          models={live?.models}
-                          selectors={live?.selectors}
-                          usage={live?.usage}
-                          queue={live?.queue ?? NONE}
-                          queueHeld={live?.queueHeld ?? false}
-                          history={history}
-                          commands={commands}
-                          submit={submit}
-                          steer={steer}
-                          stop={stop}
-                          dequeue={dequeue}
-                          configure={configure}
-                          startWork={startWork}
-                        />
+                        {onlyLooking ? (
+                          <p className="banner" role="note">
+                            {onlyLooking}
+                          </p>
+                        ) : (
+                          <Composer
+                            ref={composer}
+                            threadId={threadId}
+                            running={live?.status === "running"}
+                            dropping={dropping}
+                            settings={live?.settings}
+                            models={live?.models}
+                            selectors={live?.selectors}
+                            usage={live?.usage}
+                            queue={live?.queue ?? NONE}
+                            queueHeld={live?.queueHeld ?? false}
+                            history={history}
+                            commands={commands}
+                            submit={submit}
+                            steer={steer}
+                            stop={stop}
+                            dequeue={dequeue}
+                            configure={configure}
+                            startWork={startWork}
+                          />
+                        )}
                       </>
                     )}
                   </section>

@@ -67,7 +67,8 @@ function isTakenElsewhere(target: EventTarget | null): boolean {
 }
 
 export function ApprovalCard({ approval }: { approval: Approval }) {
-  const { approve, stop, readOnly } = useThreadTools();
+  const { approve, stop, readOnly: looking, notAnswering } = useThreadTools();
+  const readOnly = looking || notAnswering !== "";
   const first = useIsFirst(approval);
   const card = useRef<HTMLDivElement>(null);
   const noteField = useRef<HTMLInputElement>(null);
@@ -167,6 +168,7 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
           </span>
         )}
       </div>
+      {notAnswering && <p className="approval-scope">{notAnswering}</p>}
       {approval.kind === "elicitation" ? (
         <Elicitation
           approval={approval}

@@ -13,6 +13,7 @@ import { CodeBlock } from "../text/code-block.js";
 import { countChanges, parseDiff } from "../text/diff.js";
 import { baseName, duration, plural, sentence, shortPath } from "../text/format.js";
 import { Markdown } from "../text/markdown.js";
+import { somebodyElse } from "../text/people.js";
 import { WithCode } from "../text/with-code.js";
 import { useApproval, useIsFound, useThreadTools } from "../thread/context.js";
 import { ApprovalCard } from "./approval-card.js";
@@ -150,7 +151,11 @@ function planned({ title, name, output = "" }: HarnessToolCall): string {
   return `${steps.filter(({ mark }) => mark === "x").length} of ${steps.length} steps done`;
 }
 
+const DECIDED: Record<string, string> = { once: "allowed by", always: "always allowed by", reject: "refused by" };
+
 function Facts({ call }: { call: HarnessToolCall }) {
+  const { user } = useThreadTools();
+  const decider = somebodyElse(call.decidedBy, user);
   // An exit code says that it failed, and how.
   const failed = call.status === "error" && !call.exitCode ? SAID[call.outcome ?? "failed"] : "";
   const harmless = call.outcome === "skipped" || call.outcome === "interrupted";
@@ -158,6 +163,11 @@ function Facts({ call }: { call: HarnessToolCall }) {
     <span className="tool-facts">
       {call.kind === "file" && call.changes?.length ? <Counts call={call} /> : null}
       {call.exitCode != null && call.exitCode !== 0 && <span className="bad">exit {call.exitCode}</span>}
+      {decider && DECIDED[call.decision ?? ""] && (
+        <span>
+          {DECIDED[call.decision ?? ""]} {decider}
+        </span>
+      )}
       {failed && <span className={harmless ? undefined : "bad"}>{failed}</span>}
       {call.durationMs != null && call.durationMs >= 100 && <span>{duration(call.durationMs)}</span>}
       {call.status === "complete" && !call.exitCode && <Icon name="check" size={13} className="good" />}

@@ -1,6 +1,6 @@
 """Commands on behalf of somebody: who it is goes into the log, and what their role forbids is refused here.
 
-Every way in gives its commands to a `Caller`. Whoever speaks to the engine directly is the harness itself.
+Every way in gives its commands to a `Principal`. Whoever speaks to the engine directly is the harness itself.
 """
 
 import os
@@ -43,7 +43,7 @@ def local_user(via: str) -> Access:
     return Access(actor=Actor(kind="user", name=account(), via=via))
 
 
-class Caller:
+class Principal:
     """Somebody on a connection."""
 
     def __init__(self, access: Access, *, is_valid: Callable[[], bool] = lambda: True) -> None:
