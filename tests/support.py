@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from hames.core.engine import Engine
 from hames.core.engine_rules import EngineRules
+from hames.core.outcome import Outcome
 from hames.core.watcher import Watcher
 from hames.domain.approvals import Harmless, Intent, UseTool
-from hames.domain.commands import CreateThread, StartTurn
+from hames.domain.commands import Command, CreateThread, StartTurn
 from hames.domain.errors import InvalidCommand
 from hames.domain.events import ApprovalRequested, Event, TurnEnded
 from hames.domain.ids import ThreadId
@@ -142,6 +143,16 @@ def engine(
         agents=agents,
         peers=peers,
     )
+
+
+def create_in(owner: Engine, engine: Engine) -> None:
+    """Threads that the engine is asked for are created by another one on the same directory."""
+    execute = engine.execute
+
+    async def route(command: Command) -> Outcome:
+        return await (owner.execute(command) if isinstance(command, CreateThread) else execute(command))
+
+    engine.execute = route  # type: ignore[method-assign] - the tests' own wiring
 
 
 async def created(engine: Engine, **overrides: object) -> ThreadState:
