@@ -7,6 +7,7 @@ from pathlib import Path
 import anyio
 from msgspec.structs import replace
 
+from hames.clock_and_ids import RandomIds, SystemClock
 from hames.core.engine import Engine
 from hames.core.engine_rules import EngineRules
 from hames.core.outcome import Outcome
@@ -43,9 +44,12 @@ from hames.ports import (
     TurnHandle,
     Verdict,
 )
+from hames.server.peers.sockets import PeerSockets
+from hames.store.jsonl import JsonlStore
 from hames.store.memory import MemoryStore
+from hames.store.places import Places
 from hames.testing.fakes.clock import CountingIds, FakeClock
-from hames.testing.fakes.model import OneModel
+from hames.testing.fakes.model import OneModel, ScriptedModel
 from hames.tools.files.workspace import LocalWorkspace
 
 Run = Callable[[dict[str, object], Tell], Awaitable[str]]
@@ -142,6 +146,27 @@ def engine(
         ),
         agents=agents,
         peers=peers,
+    )
+
+
+def shared_engine(
+    place: Path,
+    model: ScriptedModel | None = None,
+    *,
+    data: Path | None = None,
+    patience_s: float = 600.0,
+    alone: bool = False,
+) -> Engine:
+    """What a process of ours is to the others: an engine with its own store and, unless it is `alone`, a socket."""
+    store = JsonlStore(data or place / ".harness", places=Places(place / "state"))
+    return engine(
+        model or ScriptedModel(),
+        store=store,
+        cwd=place,
+        clock=SystemClock(),
+        ids=RandomIds(),
+        peers=None if alone else PeerSockets(lambda: store.private_directory("processes")),
+        patience_s=patience_s,
     )
 
 
