@@ -54,9 +54,9 @@ class Follower:
         if news.whole:
             self._begin(news)
         else:
-            for record in news.records:
-                before = self.state
-                self.state = apply(before, disarmed(record, self._defaults) if news.foreign else record)
+            for one in news.records:
+                before, record = self.state, disarmed(one, self._defaults) if news.foreign else one
+                self.state = apply(before, record)
                 self._tell(Change(record=record, before=before, after=self.state))
         self._moved.set()
         self._moved = anyio.Event()
