@@ -22,6 +22,8 @@ class Follower:
         """Of the task that feeds it."""
         self.ended = False
         """It hears nothing more: the thread was deleted, or is written here now."""
+        self.paused = False
+        """It is about to be handed over, and must not hear more."""
         self.link: PeerLink | None = None
         """To the process that writes the thread, as far as it is known."""
         self.told: bool | None = None
@@ -49,7 +51,7 @@ class Follower:
 
     def take(self, news: LogNews) -> None:
         """Applies what was written, and tells the watchers."""
-        if self.ended:
+        if self.ended or self.paused:
             return
         if news.whole:
             self._begin(news)
