@@ -223,7 +223,7 @@ def _real_engine(model: ScriptedModel, folder: Path) -> Engine:
     store = JsonlStore(folder / "data", places=Places(folder / "state"))
     return Engine(
         store=store,
-        peers=PeerSockets(lambda: store.private_directory("processes")),
+        peers=PeerSockets(store.private_directory),
         models=models,
         workspace=LocalWorkspace(),
         tools=BuiltinTools(sandbox=sandbox, clock=clock),

@@ -165,7 +165,7 @@ def shared_engine(
         cwd=place,
         clock=SystemClock(),
         ids=RandomIds(),
-        peers=None if alone else PeerSockets(lambda: store.private_directory("processes")),
+        peers=None if alone else PeerSockets(store.private_directory),
         patience_s=patience_s,
     )
 

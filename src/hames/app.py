@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from hames import __version__
 from hames.agents.codex.command import NAME as CODEX
 from hames.agents.codex.command import codex_command
+from hames.checkpoints.local import WorkspaceCheckpoints
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.config.load import Options
 from hames.config.visibility import hidden_paths, readable_directories
@@ -27,21 +28,7 @@ from hames.domain.models import ModelCard
 from hames.domain.options import Settings
 from hames.executables import find_program
 from hames.plugins import Plugins
-from hames.ports import (
-    Agent,
-    Clock,
-    HostTool,
-    Launch,
-    Models,
-    Peers,
-    Place,
-    Process,
-    Provider,
-    Report,
-    Store,
-    Tool,
-    Tools,
-)
+from hames.ports import Agent, Clock, HostTool, Launch, Models, Place, Process, Provider, Report, Store, Tool, Tools
 from hames.ports.sandbox import ProcessGuard
 from hames.providers.catalogue import Catalogue
 from hames.providers.chat.servers import ChatServer
@@ -51,6 +38,7 @@ from hames.providers.single_model import SingleModel
 from hames.providers.source import ModelSource
 from hames.sandbox.processes.hide_environment import conceal
 from hames.sandbox.trust.shell_trust import ShellTrust
+from hames.server.peers.sockets import PeerSockets
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.tools.environment import LocalEnvironment
@@ -108,6 +96,7 @@ async def open_engine(
     if known is not None:
         running |= own_agents(options, kept)
     running |= agents or {}
+    kept_files = checkpoints(options) if toolbox is not None and not agents else None
     engine = Engine(
         store=kept,
         models=models,
@@ -129,7 +118,8 @@ async def open_engine(
         agents=running,
         notes=WorkspaceNotes(options.notes_dir),
         environment=LocalEnvironment(toolbox, clock, extra_path=options.extra_path) if toolbox is not None else None,
-        peers=_other_processes(kept) if shares and isinstance(kept, JsonlStore) else None,
+        peers=PeerSockets(kept.private_directory) if shares and isinstance(kept, JsonlStore) else None,
+        checkpoints=kept_files,
         sandbox=None if agents else toolbox,  # where a runner does the work, nothing runs on this machine
     )
     try:
@@ -141,14 +131,22 @@ async def open_engine(
         if known is not None:
             with anyio.move_on_after(CLOSING_SECONDS, shield=True):
                 await known.aclose()
+        if kept_files is not None:
+            kept_files.close()
         if toolbox is not None:
             toolbox.close()
 
 
-def _other_processes(store: JsonlStore) -> Peers:
-    from hames.server.peers.sockets import PeerSockets
-
-    return PeerSockets(lambda: store.private_directory("processes"))
+def checkpoints(options: Options) -> WorkspaceCheckpoints | None:
+    """What undo needs, if the user wants it."""
+    if not options.undo_mb:
+        return None
+    return WorkspaceCheckpoints(
+        options.state_dir / "checkpoints",
+        home=options.environment.get("HOME", ""),
+        excluded=(str(options.data_dir), str(options.state_dir)),
+        store_bytes=options.undo_mb << 20,
+    )
 
 
 def thread_store(options: Options) -> JsonlStore:

@@ -274,7 +274,7 @@ def _message(number: int) -> str:
 async def serve(
     cwd: Path, *, port: int, behind: int | None, walls: bool, history: int, page: Path, announce: Callable[[str], None]
 ) -> None:
-    options = load({"cwd": str(cwd), "data_dir": str(cwd / ".harness")}, {"HOME": str(cwd)})
+    options = load({"cwd": str(cwd), "data_dir": str(cwd / ".harness")}, {"HOME": str(cwd.parent / "nobody")})
     options.data_dir.mkdir(mode=0o700, exist_ok=True)
     models = OneModel(Stage(), CARD, selectors=(EFFORT,))
     names = () if behind is None else (f"127.0.0.1:{behind}",)

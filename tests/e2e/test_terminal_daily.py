@@ -618,7 +618,7 @@ def test_the_list_of_commands_says_how_many_more_there_are_and_scrolls(terminal:
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("/undo", ["Hames cannot undo file changes yet", "git restore"]),
+        ("/undo", ["This thread is empty: send a message first"]),
         ("/mcp", ["No MCP servers are configured", "hames mcp add"]),
         ("/diff", ["not in a git repository"]),
         ("/statsu", ["Unknown command /statsu. Did you mean /status?"]),
@@ -635,6 +635,42 @@ def test_a_slash_command_does_what_its_name_says(terminal: Terminal, command: st
     terminal.types(command)
     terminal.presses("Enter")
     terminal.shows(*words)
+
+
+@pytest.mark.needs("bwrap")
+def test_what_a_turn_did_to_files_is_undone_redone_and_gone_back_from(terminal: Terminal) -> None:
+    made = {"call": "shell", "with": {"command": "touch made; mkdir d; touch d/e"}}
+    terminal.start(
+        "--model", script(terminal, [made], "It is made."), "--approval-policy", "onRequest", columns=80, rows=24
+    )
+    terminal.shows(READY, "F1 keys")
+    terminal.hides("starting …")
+    terminal.types("make it")
+    terminal.presses("Enter")
+    terminal.shows("It is made.")
+    terminal.types("/undo")
+    terminal.presses("Enter")
+    terminal.shows("Undo changes to files", "Undo 3 files", "Cancel")
+    assert (terminal.workspace / "made").exists()
+    terminal.presses("Enter")
+    terminal.shows("3 changes undone", "removed       made")
+    assert not (terminal.workspace / "made").exists()
+    terminal.types("/redo")
+    terminal.presses("Enter")
+    terminal.shows("Redo 3 files")
+    terminal.presses("Enter")
+    terminal.shows("3 changes redone")
+    assert (terminal.workspace / "d" / "e").exists()
+    terminal.types("/rewind")
+    terminal.presses("Enter")
+    terminal.shows("Go back to before this message", "make it")
+    terminal.presses("Enter")
+    terminal.shows("Files and conversation")
+    terminal.presses("Enter")
+    terminal.shows("Undo 3 files")
+    terminal.presses("Enter")
+    terminal.shows("│ make it")  # for a change of words
+    assert not (terminal.workspace / "made").exists()
 
 
 def test_clear_starts_a_new_thread_and_keeps_the_old_one(terminal: Terminal) -> None:

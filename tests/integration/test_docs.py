@@ -112,7 +112,7 @@ def test_first_steps_are_those_of_somebody_who_wants_to_use_it() -> None:
         "base_url",
         "\n| y |",
         "/diff",
-        "git restore",
+        "`/undo`",
         "hames --continue",
     ]
     order += ["hames serve", "hames run"]

@@ -60,7 +60,7 @@ class Stage:
         store = JsonlStore(self._work / ".harness", places=Places(self._directory / "state"))
         return Engine(
             store=store,
-            peers=PeerSockets(lambda: store.private_directory("processes")),
+            peers=PeerSockets(store.private_directory),
             models=models,
             workspace=LocalWorkspace(),
             tools=BuiltinTools(sandbox=LocalSandbox(), clock=clock),

@@ -289,12 +289,6 @@ async def test_status_says_when_a_cost_is_not_known() -> None:
         await stage.shows("cost       unknown: no price is known for scripted/test")
 
 
-async def test_undo_names_a_way_that_takes_new_files_too() -> None:
-    async with staged(ScriptedModel([say("x")]), size=(110, 30)) as stage:
-        await stage.says("/undo")
-        await stage.shows("!git stash -u sets all changes aside, new files too")
-
-
 def test_new_files_that_are_no_text_are_one_line() -> None:
     diff = "".join(
         f"diff --git a/{name} b/{name}\nnew file mode 100644\nindex 0..1\nBinary files /dev/null and b/{name} differ\n"

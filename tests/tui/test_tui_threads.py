@@ -244,7 +244,6 @@ async def test_without_colour_everything_is_still_said(monkeypatch: pytest.Monke
         ("/doctor", "hames doctor"),
         ("/hooks", "no hooks"),
         ("/agents", "no subagents"),
-        ("/rewind", "/undo"),
         ("/vim", "ctrl+x ctrl+e"),
         ("/sessions", "/threads"),
         ("/mention", "@"),

@@ -153,7 +153,7 @@ test("the slider of a long thread goes turn by turn, and fetches the end of each
   await eventually(async () => (await page.locator(".time-label").innerText()).endsWith("0"), true);
   await eventually(() => asked.length > 0 && asked.every((url) => url.includes("last=120")), true);
   await page.locator(".viewport").evaluate((element) => element.scrollTo(0, 0));
-  await page.unroute("**/at/**");
+  // The real server has another past: a request that is still under way must not reach it.
   await talk(page)
     .getByRole("button", { name: `Show ${COUNT - 120} earlier messages` })
     .waitFor();

@@ -49,6 +49,27 @@ describe.skipIf(python() === undefined)("on the real server", () => {
     expect(house.file("done.txt")).toBe("");
   });
 
+  test("what a turn did to files is undone and redone, and shown before", async () => {
+    const { page } = await onThread();
+    await ask(page, "run it");
+    await page.getByRole("button", { name: /^Yes, once/ }).click();
+    await talk(page).getByText("It ran.").waitFor();
+    expect(house.file("done.txt")).toBe("");
+    await page.getByRole("button", { name: "Undo file changes" }).click();
+    const dialog = page.getByRole("dialog", { name: "Undo changes to files" });
+    await dialog.getByText("done.txt").waitFor();
+    expect(house.file("done.txt")).toBe("");
+    await dialog.getByRole("button", { name: "Undo 1 change" }).click();
+    await page.getByText("1 change undone").first().waitFor();
+    await eventually(() => Promise.resolve(house.file("done.txt")), null);
+    await box(page).fill("/redo");
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Redo 1 change" }).click();
+    await page.getByText("1 change redone").first().waitFor();
+    await eventually(() => Promise.resolve(house.file("done.txt")), "");
+    expect(await axe(page)).toEqual([]);
+  });
+
   test("a command does not run when somebody says no with a click", async () => {
     const { page, state } = await onThread();
     await ask(page, "leave the sandbox");

@@ -34,16 +34,18 @@ from hames.domain.commands import (
     StartTurn,
     SteerTurn,
     ThreadPage,
+    UndoTurn,
 )
 from hames.domain.errors import HarnessError
 from hames.domain.events import ApprovalRequested, TurnEnded
-from hames.domain.ids import ApprovalId, ThreadId
+from hames.domain.ids import ApprovalId, ThreadId, TurnId
 from hames.domain.items import TextInput, UserInput
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.options import Overrides
 from hames.domain.policy import AgentName, ApprovalPolicy, Decision, SandboxPolicy
 from hames.domain.state import Change, ThreadState, Turn
+from hames.domain.undo import UndoReport
 from hames.ports import HostTool, Provider
 
 Approve = Callable[[Approval], Decision | Awaitable[Decision]]
@@ -211,6 +213,33 @@ class LocalThread:
     async def steer(self, content: "str | Sequence[UserInput]") -> None:
         """Says something to the turn that runs. Raises `TurnNotFound`."""
         await self._engine.execute(SteerTurn(thread_id=self.id, content=_input(content)))
+
+    async def undo(
+        self,
+        turn_id: str | None = None,
+        *,
+        redo: bool = False,
+        later: bool = False,
+        paths: Sequence[str] = (),
+        overwrite: bool = False,
+        preview: bool = False,
+    ) -> UndoReport:
+        """Takes back what a turn did to files (`domain.commands.UndoTurn`): the last one that changed some, if none is
+        named."""
+        chosen = TurnId(turn_id) if turn_id is not None else None
+        report = await self._engine.execute(
+            UndoTurn(
+                thread_id=self.id,
+                turn_id=chosen,
+                later=later,
+                redo=redo,
+                paths=tuple(paths),
+                overwrite=overwrite,
+                preview=preview,
+            )
+        )
+        assert isinstance(report, UndoReport)
+        return report
 
     async def interrupt(self) -> None:
         """Stops the turn that runs, and waits for its end. Raises `TurnNotFound`."""

@@ -27,6 +27,7 @@ COMMANDS = {
     "eval": "let a model work on tasks and print a table of the results",
     "demo": "a demo task with a fake model: no key, no network",
     "threads": "list, show, export, archive and fork threads",
+    "undo": "take back what the agent did to your files",
     "models": "list the available models",
     "login": "save the API key of a model provider, or show which are saved",
     "config": "show each setting and where it comes from",

@@ -65,6 +65,8 @@ class Options(Value):
     compact_at: int = 0
     """From how many tokens on the oldest parts of a conversation are shortened. 0 is 80 % of the model's window, and
     300,000 at most."""
+    undo_mb: int = 1024
+    """How much disk space undo can use for each workspace, in megabytes; the oldest turns go first. 0 turns it off."""
     log_file: str = ""
     """Write the log to this file instead of to stderr."""
     log_level: str = "warning"
@@ -104,6 +106,7 @@ _KEYS: Final[dict[str, tuple[type | tuple[type, ...], Json]]] = {
     "instructions": (str, ""),
     "max_steps": (int, 200),
     "compact_at": (int, 0),
+    "undo_mb": (int, 1024),
     "log_file": (str, ""),
     "log_level": (str, "warning"),
     "extra_path": (list, []),
@@ -216,6 +219,7 @@ def _load(cwd: Path, flags: Mapping[str, Json], environment: Mapping[str, str], 
         instructions=settings["instructions"].value,
         max_steps=settings["max_steps"].value,
         compact_at=valued("compact_at", lambda setting: _limit("compact_at", setting)) or 0,
+        undo_mb=valued("undo_mb", lambda setting: _limit("undo_mb", setting)) or 0,
         log_file=settings["log_file"].value,
         log_level=valued("log_level", _log_level),
         extra_path=tuple(settings["extra_path"].value),
@@ -401,7 +405,7 @@ def _limit(name: str, setting: Setting) -> int | None:
     """None: "auto", which only the limit of memory can be."""
     value = setting.value
     auto = ', or "auto"' if name == "max_memory_mb" else ""
-    nothing = "the model's own limit" if name == "compact_at" else "no limit"
+    nothing = {"compact_at": "the model's own limit", "undo_mb": "no undo"}.get(name, "no limit")
     if auto and value == "auto":
         return None
     if not isinstance(value, int) or value < 0:

@@ -15,6 +15,7 @@ from hames.core.sharing import Sharing
 from hames.core.threads import Threads
 from hames.core.turn import CLOSE_SECONDS
 from hames.core.turns import Turns
+from hames.core.undo import undo_turn
 from hames.core.watcher import Watcher
 from hames.domain.commands import (
     AddHistory,
@@ -43,11 +44,26 @@ from hames.domain.commands import (
     SubmitPrompt,
     ThreadPage,
     ThreadSummary,
+    UndoTurn,
 )
 from hames.domain.errors import ApprovalNotFound, HarnessError, ThreadInUse, ThreadReadOnly
 from hames.domain.ids import ThreadId
 from hames.domain.state import Change, ThreadState, blank
-from hames.ports import Agent, Clock, Environment, Ids, Models, Notes, Peers, Sandbox, Store, Tools, Trust, Workspace
+from hames.ports import (
+    Agent,
+    Checkpoints,
+    Clock,
+    Environment,
+    Ids,
+    Models,
+    Notes,
+    Peers,
+    Sandbox,
+    Store,
+    Tools,
+    Trust,
+    Workspace,
+)
 
 
 class Engine:
@@ -66,6 +82,7 @@ class Engine:
         notes: Notes | None = None,
         sandbox: Sandbox | None = None,
         environment: Environment | None = None,
+        checkpoints: Checkpoints | None = None,
         peers: Peers | None = None,
     ) -> None:
         """`agents` run the turns of threads whose model is theirs: by the provider's part of its name.
@@ -73,6 +90,7 @@ class Engine:
         `notes` reads the project notes that the model is shown; None: it is shown none.
         `sandbox` is where clients run programs of their own; None: they cannot.
         `environment` finds what the model is told about the machine and the workspace; None: it is told nothing.
+        `checkpoints` keep what turns change, for undo; None: nothing can be undone.
         `peers` are other processes on the same threads; None: what they write can be watched, and nothing else.
         """
         self.models = models
@@ -90,6 +108,7 @@ class Engine:
             rules=rules,
             agents=self.agents,
             notes=notes,
+            checkpoints=checkpoints,
         )
         self._turns = Turns(
             self._threads, tools=tools, trust=trust, ids=ids, agents=self.agents, environment=environment
@@ -188,6 +207,8 @@ class Engine:
                 return await threads.processes(thread_id, end=number)
             case ReadContext(thread_id=thread_id):
                 return await turns.context(thread_id)
+            case UndoTurn():
+                return await undo_turn(threads, command)
             case RunProgram():
                 return await run_program(command, self.rules.defaults, self._sandbox, self.workspace)
             case ResolveApproval(approval_id=approval_id, decision=decision, note=note, content=content):

@@ -18,6 +18,7 @@ from hames.core.surroundings import Surroundings
 from hames.core.threads import LoadedThread, Threads
 from hames.core.token_estimate import ContextGauge
 from hames.core.turn import LoopTurn
+from hames.core.undo import new_checkpoint
 from hames.core.window_report import window_report
 from hames.domain.context_report import ContextReport
 from hames.domain.errors import HarnessError, ProviderError
@@ -108,7 +109,12 @@ class LoopThread:
         )
         match task:
             case Prompt() | Review():
-                return await run_loop(prepared)
+                prepared.checkpoint = new_checkpoint(self._threads, self._loaded, turn.turn_id)
+                try:
+                    return await run_loop(prepared)
+                finally:
+                    if prepared.checkpoint is not None:
+                        self._group.start_soon(prepared.checkpoint.end)
             case Compact():
                 if not await compaction.compact(prepared):
                     raise ProviderError("the conversation could not be summarised; it stays as it is")

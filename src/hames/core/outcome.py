@@ -6,10 +6,20 @@ from hames.domain.ids import ThreadId
 from hames.domain.processes import ProcessList
 from hames.domain.servers import ServerList
 from hames.domain.state import QueuedPrompt, ThreadState, Turn
+from hames.domain.undo import UndoReport
 from hames.ports import PeerAnswer
 
 Outcome = (
-    ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | ProcessList | ContextReport | ProgramEnded | None
+    ThreadState
+    | ThreadPage
+    | Turn
+    | QueuedPrompt
+    | ServerList
+    | ProcessList
+    | ContextReport
+    | UndoReport
+    | ProgramEnded
+    | None
 )
 
 
@@ -28,5 +38,7 @@ def answer_for_peer(outcome: Outcome, thread_id: ThreadId | None, seq: int) -> P
             return PeerAnswer(processes=outcome)
         case ContextReport():
             return PeerAnswer(context=outcome)
+        case UndoReport():
+            return PeerAnswer(thread_id=thread_id, seq=seq, undo=outcome)
         case ThreadPage() | ProgramEnded() | None:  # the first two are never asked of another process
             return PeerAnswer()

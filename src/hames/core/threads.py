@@ -53,7 +53,7 @@ from hames.domain.processes import ProcessList
 from hames.domain.project_notes import Note, NoteFile, note_files
 from hames.domain.state import ThreadState, apply, blank
 from hames.domain.value import Value
-from hames.ports import AgentThread, Clock, Ids, Models, Notes, ProcessTable, Store, Workspace
+from hames.ports import AgentThread, Checkpoints, Clock, Ids, Models, Notes, ProcessTable, Store, Workspace
 
 KEPT = 100
 """So many threads stay loaded, whatever they do."""
@@ -119,6 +119,7 @@ class Threads:
         rules: EngineRules,
         agents: Collection[str] = (),
         notes: Notes | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         """`agents` are the providers whose models have a loop of their own, and read notes of their own."""
         self.loaded: dict[ThreadId, LoadedThread] = {}
@@ -129,6 +130,7 @@ class Threads:
         self.workspace = workspace
         self.clock = clock
         self.rules = rules
+        self.checkpoints = checkpoints
         self._store = store
         self._ids = ids
         self._agents = agents

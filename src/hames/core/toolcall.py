@@ -1,8 +1,8 @@
 """One tool call: find, validate, prepare, decide, ask, run. A failure is a result the model reads."""
 
 import logging
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import takewhile
 
@@ -13,14 +13,15 @@ from msgspec.structs import replace
 
 from hames.core.tool_names import find_tool
 from hames.core.turn import LoopTurn
-from hames.domain.approvals import Harmless, RunCommand
+from hames.domain.approvals import ChangeFiles, Harmless, Intent, RunCommand
 from hames.domain.arguments import forgive
 from hames.domain.errors import HarnessError, StorageFailed
-from hames.domain.events import ItemCompleted, ItemStarted
+from hames.domain.events import ItemCompleted, ItemStarted, Noticed
 from hames.domain.grants import what_changed
 from hames.domain.ids import ItemId
 from hames.domain.items import Call, CommandExecution, ItemStatus, Stream, ToolCall, ToolItem, ToolResult
 from hames.domain.json import Json
+from hames.domain.policy import ReadOnly
 from hames.domain.rulings import Ruling, Verdict, decide, depends_on_trust
 from hames.domain.schema import check
 from hames.ports import Job, Tool, ToolFailed, TurnEvent, Work
@@ -78,7 +79,8 @@ async def carry_out(turn: LoopTurn, call: Call) -> bool:
         text = f"not started: {changed}. Call the tool again"
         return await _refused(turn, item_id, "failed", ToolResult(text=text, failed=True, reason=changed))
     started = turn.clock.monotonic()
-    finished = await _run(turn, prepared, ruling)
+    async with _kept_for_undo(turn, prepared.intent, ruling):
+        finished = await _run(turn, prepared, ruling)
     took = round((turn.clock.monotonic() - started) * 1000)
     log.info("tool.ended", extra={**_logged(turn, call), "status": finished.status, "ms": took})
     return await _complete(turn, finished, dropped)
@@ -284,6 +286,30 @@ async def _ask(turn: LoopTurn, prepared: Work, ruling: Ruling) -> ToolResult | N
         return None
     text = f"{DECLINED} They said: {answer.note}" if answer.note else DECLINED
     return ToolResult(text=text, failed=True, reason=answer.note or "the user declined it")
+
+
+@asynccontextmanager
+async def _kept_for_undo(turn: LoopTurn, intent: Intent, ruling: Ruling) -> AsyncGenerator[None]:
+    """What is about to be changed is kept first. A command that only reads needs nothing."""
+    if turn.checkpoint is None or not await _may_write(turn, intent, ruling):
+        yield
+        return
+    paths = [change.path for change in intent.changes] if isinstance(intent, ChangeFiles) else []
+    if sentence := await turn.checkpoint.before_write(paths):
+        notice = Noticed(source="hames", name="undo_limited", message=sentence, turn_id=turn.turn_id)
+        await turn.handle.emit(notice)
+    try:
+        yield
+    finally:
+        turn.checkpoint.after_write()
+
+
+async def _may_write(turn: LoopTurn, intent: Intent, ruling: Ruling) -> bool:
+    if isinstance(intent, Harmless) or isinstance(ruling.sandbox, ReadOnly):
+        return False
+    if isinstance(intent, RunCommand) and not intent.process:
+        return not (await _judge(turn, intent)).trusted
+    return True
 
 
 async def _changed_meanwhile(turn: LoopTurn, tool: Tool, job: Job, prepared: Work) -> str:

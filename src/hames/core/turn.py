@@ -25,7 +25,7 @@ from hames.domain.options import Settings, ThreadServer
 from hames.domain.project_notes import Note
 from hames.domain.request import OfferedTool
 from hames.domain.state import Called, ThreadState, Turn
-from hames.ports import Clock, Ids, Place, Provider, Tool, Trust, TurnEvent, TurnHandle
+from hames.ports import Clock, Ids, Place, Provider, Tool, Trust, TurnCheckpoint, TurnEvent, TurnHandle
 
 log = logging.getLogger(__name__)
 
@@ -178,6 +178,8 @@ class LoopTurn:
     """How many of the turn's user messages the model has been shown."""
     made_room_at: int = -1
     """The step at which the conversation was last shortened."""
+    checkpoint: TurnCheckpoint | None = None
+    """Keeps what is about to be changed, for undo."""
     not_offered: Mapping[str, str] = field(default_factory=dict[str, str])
     """Tools that the rules in force forbid, and why."""
 

@@ -20,6 +20,7 @@ from hames.core.questions import Questions
 from hames.core.thread import STOPPED
 from hames.core.threads import LoadedThread, Threads
 from hames.core.turn import CLOSE_SECONDS, RunningTurn
+from hames.core.undo import checkpointed
 from hames.domain.commands import (
     AddHistory,
     DropPrompt,
@@ -210,7 +211,11 @@ class Turns:
     async def _run(self, loaded: LoadedThread, turn: RunningTurn, task: Task) -> None:
         async def work() -> str:
             await self._warn(loaded, turn.turn_id)
-            return await run_task(await self._agent(loaded), task, turn)
+            agent = await self._agent(loaded)
+            if isinstance(agent, LoopThread):
+                return await run_task(agent, task, turn)
+            async with checkpointed(self._threads, loaded, turn.turn_id):
+                return await run_task(agent, task, turn)
 
         try:
             await turn.run(work)

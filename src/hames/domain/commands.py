@@ -192,6 +192,23 @@ class ReadContext(Value):
     thread_id: ThreadId
 
 
+class UndoTurn(Value):
+    """Take back what a turn did to files, or (`redo`) do it again. Refused while a turn runs.
+
+    `turn_id` None: the last turn that changed some. `later`: what every later turn of the thread did as well.
+    `paths`: only these, and what is below them. Files that others have changed since are left alone, unless
+    `overwrite`. `preview`: only tell what would happen.
+    """
+
+    thread_id: ThreadId
+    turn_id: TurnId | None = None
+    later: bool = False
+    redo: bool = False
+    paths: tuple[str, ...] = ()
+    overwrite: bool = False
+    preview: bool = False
+
+
 class RunProgram(Value):
     """Run a program for the client itself, in a sandbox. None: as the server's own threads have it."""
 
@@ -233,6 +250,7 @@ Command = (
     | ListServers
     | ListProcesses
     | ReadContext
+    | UndoTurn
     | RunProgram
 )
 

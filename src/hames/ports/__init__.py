@@ -4,6 +4,7 @@ Rooms implement these and import no other room; `app.py` joins them.
 """
 
 from hames.ports.agent import Ability, Agent, AgentThread, Compact, Prompt, Review, Task, TurnEvent, TurnHandle
+from hames.ports.checkpoints import Checkpoints, TurnCheckpoint
 from hames.ports.clock import Clock, Ids
 from hames.ports.model import Models, Provider
 from hames.ports.peers import Peer, PeerAnswer, PeerLink, PeerLost, Peers
@@ -43,6 +44,7 @@ __all__ = [
     "AgentThread",
     "Ask",
     "BackgroundProcess",
+    "Checkpoints",
     "ClientToolCall",
     "Clock",
     "Compact",
@@ -86,6 +88,7 @@ __all__ = [
     "ToolSpec",
     "Tools",
     "Trust",
+    "TurnCheckpoint",
     "TurnEvent",
     "TurnHandle",
     "Verdict",

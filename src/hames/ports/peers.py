@@ -13,6 +13,7 @@ from hames.domain.ids import ThreadId
 from hames.domain.processes import ProcessList
 from hames.domain.servers import ServerList
 from hames.domain.state import QueuedPrompt, Turn
+from hames.domain.undo import UndoReport
 from hames.domain.value import Value
 
 
@@ -31,6 +32,7 @@ class PeerAnswer(Value):
     servers: ServerList | None = None
     processes: ProcessList | None = None
     context: ContextReport | None = None
+    undo: UndoReport | None = None
 
 
 class Peer(Protocol):

@@ -26,12 +26,22 @@ from hames.domain.json import Json
 from hames.domain.processes import ProcessList
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
+from hames.domain.undo import UndoReport
 from hames.domain.value import Value
 from hames.ports import ClientToolCall
 from hames.protocols.broadcast import Encoder, ListEncoder
 
 Outcome = (
-    ThreadState | ThreadPage | Turn | QueuedPrompt | ServerList | ProcessList | ContextReport | ProgramEnded | None
+    ThreadState
+    | ThreadPage
+    | Turn
+    | QueuedPrompt
+    | ServerList
+    | ProcessList
+    | ContextReport
+    | UndoReport
+    | ProgramEnded
+    | None
 )
 
 

@@ -34,6 +34,7 @@ from hames.tui.pickers import Line, Picked, Picker, PickerChoice
 from hames.tui.screen import ConversationScreen
 from hames.tui.session import Session
 from hames.tui.text import MODEL_GROUPS, ago, context_text, described_model, model_group, tokens
+from hames.tui.undoing import choose_rewind, undo
 
 OTHER_NAMES = {"policy": "approvals", "permissions": "approvals", "q": "exit", "quit": "exit", "clear": "new"}
 
@@ -43,14 +44,6 @@ Look at this project and write an AGENTS.md file in its root: short notes for co
 Include how to set up, build, test and lint (with the exact commands, checked against the files that define them), \
 how the code is organised, and the conventions that the code itself shows. Keep it under 60 lines. \
 If an AGENTS.md exists already, improve it instead of replacing what is still true."""
-
-UNDO = """\
-Hames cannot undo file changes yet. What you can do:
-/diff shows what has changed since the last commit.
-!git restore FILE brings one file back to the last commit.
-!git stash -u sets all changes aside, new files too; !git stash pop brings them back.
-/fork continues in a copy of this thread; the files stay as they are.
-ctrl+_ undoes typing in the message box."""
 
 THEMES = {"light": "hames-light", "dark": "hames-dark"}
 
@@ -324,8 +317,31 @@ class Commands:
             block.fail(str(why))
         app.show_change(block)
 
-    async def _undo(self, _: str) -> None:
-        self._app.note(UNDO)
+    async def _undo(self, rest: str) -> None:
+        if thread_id := self._thread_id():
+            given = m.ThreadUndoParams(thread_id=thread_id, paths=rest.split())
+            self._app.note(await undo(self._session.connected, given, self._picked))
+
+    async def _redo(self, rest: str) -> None:
+        if thread_id := self._thread_id():
+            given = m.ThreadUndoParams(thread_id=thread_id, paths=rest.split(), redo=True)
+            self._app.note(await undo(self._session.connected, given, self._picked))
+
+    async def _rewind(self, _: str) -> None:
+        if thread_id := self._thread_id():
+            chosen = await choose_rewind(await self._session.connected.read_thread(thread_id), self._picked)
+            if chosen is None:
+                return
+            if chosen.files:
+                given = m.ThreadUndoParams(thread_id=thread_id, turn_id=chosen.turn_id, later=True)
+                self._app.note(await undo(self._session.connected, given, self._picked))
+            if chosen.conversation:
+                if chosen.turn_before:
+                    await self._session.open(thread_id, fork=True, last_turn_id=chosen.turn_before)
+                    self._app.note("This is a copy of the thread up to there. The original stays as it is")
+                else:
+                    await self._session.start_new_thread()
+                self._app.composer.put(chosen.prompt)
 
     async def _mcp(self, _: str) -> None:
         self._app.note(self._app.mcp_servers(await self._session.mcp_states()))

@@ -98,8 +98,8 @@ class Session:
         self._turn_to(talk)
         self._view.show_welcome()
 
-    async def open(self, thread_id: str, *, fork: bool = False) -> None:
-        """Show a thread that exists, or a fork of it."""
+    async def open(self, thread_id: str, *, fork: bool = False, last_turn_id: str | None = None) -> None:
+        """Show a thread that exists, or a fork of it, up to this turn."""
         client = self.connected
         if thread_id == "last":
             if (found := await client.latest_thread()) is None:
@@ -110,7 +110,10 @@ class Session:
         talk = Conversation()
         self._opening += 1
         try:
-            opened = await (client.fork_thread(thread_id) if fork else client.resume_thread(thread_id))
+            if fork:
+                opened = await client.fork_thread(thread_id, last_turn_id=last_turn_id)
+            else:
+                opened = await client.resume_thread(thread_id)
             options = await client.config_options(opened.thread.id)
             talk.config = {option.id: option.value for option in options}
             for asked in self.asked:

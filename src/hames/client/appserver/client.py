@@ -260,6 +260,10 @@ class AppServerClient(AppServerConnection):
         """What fills the window of the thread's model."""
         return await self._call("thread/context/read", m.ThreadIdParams(thread_id=thread_id), m.ThreadContext)
 
+    async def undo(self, given: m.ThreadUndoParams) -> m.ThreadUndoResult:
+        """Takes back what a turn did to files, or does it again."""
+        return await self._call("thread/undo", given, m.ThreadUndoResult)
+
     async def set_config(self, option_id: str, value: str, *, thread_id: str | None = None) -> list[m.ConfigOption]:
         """The whole list as it is now: one choice may change another."""
         given = m.ConfigSetParams(id=option_id, value=value, thread_id=thread_id)

@@ -27,6 +27,7 @@ METHODS: tuple[str, ...] = (
     "thread/processes/end",
     "mcpServerStatus/list",
     "thread/context/read",
+    "thread/undo",
 )
 """The requests beside the specification's."""
 

@@ -35,6 +35,7 @@ from hames.domain.commands import (
     StartTurn,
     SteerTurn,
     SubmitPrompt,
+    UndoTurn,
 )
 from hames.domain.errors import InvalidCommand, UnknownMethod
 from hames.domain.ids import PromptId, ThreadId, TurnId
@@ -378,6 +379,19 @@ def _end_process(params: Params) -> ListProcesses:
     return ListProcesses(thread_id=thread_id(given.thread_id), end=given.process)
 
 
+def _undo(params: Params) -> UndoTurn:
+    given = read(params, m.ThreadUndoParams)
+    return UndoTurn(
+        thread_id=thread_id(given.thread_id),
+        turn_id=None if given.turn_id is None else TurnId(given.turn_id),
+        later=bool(given.later),
+        redo=bool(given.redo),
+        paths=tuple(given.paths or ()),
+        overwrite=bool(given.overwrite),
+        preview=bool(given.preview),
+    )
+
+
 def _servers(params: Params) -> ListServers:
     given = read(params, m.McpServerStatusListParams)
     return ListServers(thread_id=None if given.thread_id is None else thread_id(given.thread_id))
@@ -418,6 +432,7 @@ ADDED: dict[str, Callable[[Params], Command | Local]] = {
     "thread/processes/list": _of_thread(lambda thread_id: ListProcesses(thread_id=thread_id)),
     "thread/processes/end": _end_process,
     "mcpServerStatus/list": _servers,
+    "thread/undo": _undo,
     "thread/context/read": _of_thread(lambda thread_id: ReadContext(thread_id=thread_id)),
 }
 """Beside the specification; told in `capabilities.methods`."""

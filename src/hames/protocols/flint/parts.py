@@ -19,6 +19,7 @@ from hames.domain.options import Selector
 from hames.domain.processes import ProcessList, ProcessStatus
 from hames.domain.servers import ServerList, ServerStatus
 from hames.domain.state import ThreadState
+from hames.domain.undo import UndoReport, undo_sentence
 from hames.domain.usage import Usage
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
@@ -88,7 +89,7 @@ def sandbox(given: policy.SandboxPolicy) -> m.SandboxPolicy:
             assert_never(never)
 
 
-def report(outcome: ProcessList | ServerList | ContextReport) -> Json:
+def report(outcome: ProcessList | ServerList | ContextReport | UndoReport) -> Json:
     """The answer to a request about what a thread has running, or what it has told the model."""
     match outcome:
         case ProcessList(processes=processes):
@@ -97,6 +98,14 @@ def report(outcome: ProcessList | ServerList | ContextReport) -> Json:
             return m.McpServerStatusList(data=[server_status(server) for server in servers])
         case ContextReport():
             return context_answer(outcome)
+        case UndoReport():
+            return m.ThreadUndoResult(
+                turns=list(outcome.turns),
+                message=undo_sentence(outcome),
+                restored=[m.UndonePath(path=one.path, action=one.action) for one in outcome.restored],
+                conflicts=[m.PathNotUndone(path=one.path, why=one.why) for one in outcome.conflicts],
+                not_kept=[m.PathNotUndone(path=one.path, why=one.why) for one in outcome.not_kept],
+            )
 
 
 def background_process(one: ProcessStatus) -> m.ThreadProcess:

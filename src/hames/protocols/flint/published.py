@@ -39,6 +39,7 @@ REQUESTS: dict[str, Pair] = {
     "thread/processes/list": (m.ThreadIdParams, m.ThreadProcesses),
     "thread/processes/end": (m.ThreadProcessEndParams, m.ThreadProcesses),
     "mcpServerStatus/list": (m.McpServerStatusListParams, m.McpServerStatusList),
+    "thread/undo": (m.ThreadUndoParams, m.ThreadUndoResult),
     "thread/context/read": (m.ThreadIdParams, m.ThreadContext),
 }
 

@@ -42,6 +42,7 @@ from hames.domain.policy import Decision
 from hames.domain.processes import ProcessList
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
+from hames.domain.undo import UndoReport
 from hames.ports import ClientToolCall, Models
 from hames.protocols.flint import elicitation, greeting, inbound, outbound
 from hames.protocols.flint import messages as m
@@ -262,7 +263,7 @@ class FlintSession(RpcSession):
                 return m.ThreadQueueAddResult(queued=FlintDialect(self._about, self._window).queued_prompt(outcome))
             case ThreadState():
                 return self._thread_answer(request, command, outcome)
-            case ProcessList() | ServerList() | ContextReport():
+            case ProcessList() | ServerList() | ContextReport() | UndoReport():
                 return report(outcome)
             case ProgramEnded():
                 return program_result(request.method, outcome)

@@ -8,6 +8,7 @@ from hames.domain.commands import ThreadSummary
 from hames.domain.ids import ItemId
 from hames.domain.policy import AgentName, ApprovalPolicy, SandboxPolicy
 from hames.domain.state import Change, ThreadState, ThreadStatus, thread_status
+from hames.domain.undo import PathLeftAlone, RestoredPath, UndoReport, undo_sentence
 from hames.domain.value import Value
 from hames.protocols.describe import prompt_text
 from hames.protocols.instructions import Instructions
@@ -169,6 +170,39 @@ class Archive(Value):
     """The body of `POST /threads/{id}/archive`."""
 
     archived: bool = True
+
+
+class Undo(Value, rename="camel"):
+    """The body of `POST /threads/{id}/undo`. Without `turnId`: the last turn that changed files; `later`: what every
+    later turn did as well. Files that others have changed since are left alone, unless `overwrite`. `preview`: only
+    tell what would happen."""
+
+    turn_id: str | None = None
+    later: bool = False
+    redo: bool = False
+    paths: tuple[str, ...] = ()
+    overwrite: bool = False
+    preview: bool = False
+
+
+class UndoAnswer(Value, rename="camel"):
+    """`message` says it in one sentence. `conflicts` were changed by somebody else; `notKept` cannot be restored."""
+
+    turns: tuple[str, ...]
+    message: str
+    restored: tuple[RestoredPath, ...]
+    conflicts: tuple[PathLeftAlone, ...]
+    not_kept: tuple[PathLeftAlone, ...]
+
+
+def undo_answer(report: UndoReport) -> UndoAnswer:
+    return UndoAnswer(
+        turns=report.turns,
+        message=undo_sentence(report),
+        restored=report.restored,
+        conflicts=report.conflicts,
+        not_kept=report.not_kept,
+    )
 
 
 def row(summary: ThreadSummary, state: ThreadState | None) -> ThreadRow:

@@ -36,6 +36,8 @@ PUBLISHED = Published(
         p.StateAnswer,
         p.Fork,
         p.Archive,
+        p.Undo,
+        p.UndoAnswer,
         p.Timeline,
         p.StateAt,
         p.FileHits,

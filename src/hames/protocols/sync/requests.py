@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from hames.domain.commands import ArchiveThread, CreateThread, ForkThread, ListThreads
-from hames.domain.ids import ThreadId
+from hames.domain.commands import ArchiveThread, CreateThread, ForkThread, ListThreads, UndoTurn
+from hames.domain.ids import ThreadId, TurnId
 from hames.domain.options import Overrides
 from hames.protocols.body import decode_body, parse_number
 from hames.protocols.instructions import with_instructions
-from hames.protocols.sync.pages import Archive, Fork, NewThread
+from hames.protocols.sync.pages import Archive, Fork, NewThread, Undo
 
 PAGE = 50
 MOST_PAGE = 200
@@ -41,3 +41,16 @@ def fork_thread(body: bytes, thread_id: ThreadId) -> ForkThread:
 
 def archive_thread(body: bytes, thread_id: ThreadId) -> ArchiveThread:
     return ArchiveThread(thread_id=thread_id, archived=decode_body(body, Archive).archived)
+
+
+def undo_turn(body: bytes, thread_id: ThreadId) -> UndoTurn:
+    given = decode_body(body, Undo)
+    return UndoTurn(
+        thread_id=thread_id,
+        turn_id=None if given.turn_id is None else TurnId(given.turn_id),
+        later=given.later,
+        redo=given.redo,
+        paths=given.paths,
+        overwrite=given.overwrite,
+        preview=given.preview,
+    )

@@ -11,6 +11,7 @@ from hames.codecs.jsontext import encode
 from hames.domain.commands import DeleteThread, ThreadPage
 from hames.domain.ids import ItemId, ThreadId
 from hames.domain.state import ThreadState, summary
+from hames.domain.undo import UndoReport
 from hames.protocols.body import parse_number
 from hames.protocols.sync import pages as p
 from hames.protocols.sync import requests
@@ -40,6 +41,7 @@ class ThreadsApi:
             endpoint(f"GET {one}", self.get, answer=p.StateAnswer),
             endpoint(f"DELETE {one}", self.delete, code=204),
             endpoint(f"POST {one}/fork", self.fork, body=p.Fork, answer=p.ThreadAnswer, code=201),
+            endpoint(f"POST {one}/undo", self.undo, body=p.Undo, answer=p.UndoAnswer),
             endpoint(f"POST {one}/archive", self.archive, body=p.Archive, answer=p.ThreadAnswer),
             endpoint(f"GET {one}/timeline", self.timeline, answer=p.Timeline),
             endpoint(f"GET {one}/git-diff", self.git_diff, answer=p.GitChanges),
@@ -81,6 +83,13 @@ class ThreadsApi:
         """A new thread with this one's history."""
         command = requests.fork_thread(await read_body(request), _thread_id(request))
         return self._row(await self._engine.execute(command), 201)
+
+    async def undo(self, request: Request) -> Response:
+        """Take back what a turn did to files, or do it again."""
+        command = requests.undo_turn(await read_body(request), _thread_id(request))
+        report = await self._engine.execute(command)
+        assert isinstance(report, UndoReport)
+        return reply(p.undo_answer(report))
 
     async def archive(self, request: Request) -> Response:
         """Archive or unarchive a thread."""

@@ -10,6 +10,8 @@ import type {
   ThreadPage,
   ThreadRow,
   Timeline,
+  Undo,
+  UndoAnswer,
   Upload,
 } from "./protocol.js";
 
@@ -72,6 +74,11 @@ export class HarnessApi {
 
   async archive(threadId: string, archived = true): Promise<ThreadRow> {
     return (await this.post<{ thread: ThreadRow }>(`${this.of(threadId)}/archive`, { archived })).thread;
+  }
+
+  /** Takes back what a turn did to files, or does it again. With `preview` it only tells what would happen. */
+  undo(threadId: string, what: Partial<Undo> = {}): Promise<UndoAnswer> {
+    return this.post(`${this.of(threadId)}/undo`, what);
   }
 
   /** For good. Refused while the thread runs a turn. */

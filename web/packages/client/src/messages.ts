@@ -392,6 +392,17 @@ export interface NewThread {
     [k: string]: string;
   } | null;
 }
+export interface PathLeftAlone {
+  path: string;
+  why: string;
+}
+/**
+ * `path` is relative to the workspace.
+ */
+export interface RestoredPath {
+  path: string;
+  action: "brought back" | "changed back" | "permissions" | "removed";
+}
 /**
  * `message` says what is missing.
  */
@@ -468,6 +479,29 @@ export interface ThreadPage {
 export interface Timeline {
   seq: number;
   marks: Mark[];
+}
+/**
+ * The body of `POST /threads/{id}/undo`. Without `turnId`: the last turn that changed files; `later`: what every
+ *     later turn did as well. Files that others have changed since are left alone, unless `overwrite`. `preview`: only
+ *     tell what would happen.
+ */
+export interface Undo {
+  turnId?: string | null;
+  later?: boolean;
+  redo?: boolean;
+  paths?: string[];
+  overwrite?: boolean;
+  preview?: boolean;
+}
+/**
+ * `message` says it in one sentence. `conflicts` were changed by somebody else; `notKept` cannot be restored.
+ */
+export interface UndoAnswer {
+  turns: string[];
+  message: string;
+  restored: RestoredPath[];
+  conflicts: PathLeftAlone[];
+  notKept: PathLeftAlone[];
 }
 export interface Upload {
   id: string;

@@ -38,6 +38,8 @@ export type {
   ThreadPage,
   ThreadRow,
   Timeline,
+  Undo,
+  UndoAnswer,
   Upload,
   Usage,
 } from "./messages.js";

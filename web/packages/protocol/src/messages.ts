@@ -283,6 +283,16 @@ export type Request =
       method: "mcpServerStatus/list";
       params?: McpServerStatusListParams;
       id: string | number;
+    }
+  | {
+      method: "thread/undo";
+      params: ThreadUndoParams;
+      id: string | number;
+    }
+  | {
+      method: "thread/context/read";
+      params: ThreadIdParams;
+      id: string | number;
     };
 
 /**
@@ -1071,6 +1081,11 @@ export interface ServerRequestResolved {
   requestId: string | number;
   _meta?: unknown;
 }
+export interface PathNotUndone {
+  path: string;
+  why: string;
+  _meta?: unknown;
+}
 export interface ThreadStartParams {
   developerInstructions?: string | null;
   baseInstructions?: string | null;
@@ -1233,9 +1248,45 @@ export interface ThreadProcessEndParams {
   process: number;
   _meta?: unknown;
 }
+/**
+ * Take back what a turn did to files, or (`redo`) do it again. Without `turnId`: the last turn that changed some;
+ *     `later`: what every later turn did as well. `paths`: only these. Files that others have changed since are left
+ *     alone, unless `overwrite`. `preview`: only tell what would happen.
+ */
+export interface ThreadUndoParams {
+  threadId: string;
+  turnId?: string | null;
+  later?: boolean | null;
+  redo?: boolean | null;
+  paths?: string[] | null;
+  overwrite?: boolean | null;
+  preview?: boolean | null;
+  _meta?: unknown;
+}
 export interface ReviewStartResult {
   turn: Turn;
   reviewThreadId: string;
+  _meta?: unknown;
+}
+/**
+ * What fills the window of the thread's model. `tokens` is an estimate of the next request; from `limit` on the
+ *     conversation is shortened; `shortened` says what the model is no longer shown.
+ */
+export interface ThreadContext {
+  tokens: number;
+  limit: number;
+  window: number;
+  parts: ThreadContextPart[];
+  shortened: string[];
+  _meta?: unknown;
+}
+/**
+ * `tokens` is an estimate; `count` is how many messages, calls or results there are.
+ */
+export interface ThreadContextPart {
+  name: string;
+  tokens: number;
+  count: number;
   _meta?: unknown;
 }
 export interface ThreadListResult {
@@ -1301,6 +1352,25 @@ export interface ThreadResult {
   thread: Thread;
   _meta?: unknown;
 }
+/**
+ * `message` says it in one sentence. `conflicts` were changed by somebody else; `notKept` cannot be restored.
+ */
+export interface ThreadUndoResult {
+  turns: string[];
+  message: string;
+  restored: UndonePath[];
+  conflicts: PathNotUndone[];
+  notKept: PathNotUndone[];
+  _meta?: unknown;
+}
+/**
+ * `action`: `removed`, `brought back`, `changed back` or `permissions`.
+ */
+export interface UndonePath {
+  path: string;
+  action: string;
+  _meta?: unknown;
+}
 export interface ThreadUnsubscribeResult {
   status: "notLoaded" | "notSubscribed" | "unsubscribed";
   _meta?: unknown;
@@ -1352,6 +1422,8 @@ export interface Requests {
   "thread/processes/list": { params: ThreadIdParams; result: ThreadProcesses };
   "thread/processes/end": { params: ThreadProcessEndParams; result: ThreadProcesses };
   "mcpServerStatus/list": { params: McpServerStatusListParams; result: McpServerStatusList };
+  "thread/undo": { params: ThreadUndoParams; result: ThreadUndoResult };
+  "thread/context/read": { params: ThreadIdParams; result: ThreadContext };
 }
 
 export interface Notifications {

@@ -386,3 +386,39 @@ class ThreadContext(Wire):
     window: int
     parts: list[ThreadContextPart]
     shortened: list[str]
+
+
+class ThreadUndoParams(Wire):
+    """Take back what a turn did to files, or (`redo`) do it again. Without `turnId`: the last turn that changed some;
+    `later`: what every later turn did as well. `paths`: only these. Files that others have changed since are left
+    alone, unless `overwrite`. `preview`: only tell what would happen."""
+
+    thread_id: str
+    turn_id: str | None = None
+    later: bool | None = None
+    redo: bool | None = None
+    paths: list[str] | None = None
+    overwrite: bool | None = None
+    preview: bool | None = None
+
+
+class UndonePath(Wire):
+    """`action`: `removed`, `brought back`, `changed back` or `permissions`."""
+
+    path: str
+    action: str
+
+
+class PathNotUndone(Wire):
+    path: str
+    why: str
+
+
+class ThreadUndoResult(Wire):
+    """`message` says it in one sentence. `conflicts` were changed by somebody else; `notKept` cannot be restored."""
+
+    turns: list[str]
+    message: str
+    restored: list[UndonePath]
+    conflicts: list[PathNotUndone]
+    not_kept: list[PathNotUndone]

@@ -7,6 +7,8 @@ export type SlashCommand = { id: string; description: string; icon: IconName; ru
 export type SlashActions = {
   newThread: () => void;
   fork: () => void;
+  undo: () => void;
+  redo: () => void;
   archive: () => void;
   remove: () => void;
   find: () => void;
@@ -46,6 +48,8 @@ export function slashCommands(actions: SlashActions): readonly SlashCommand[] {
     { id: "todo", description: "Show the agent's plan", icon: "plan", run: actions.showPlan },
     { id: "history", description: "Look at the thread as it was earlier", icon: "history", run: actions.timeTravel },
     { id: "fork", description: "Continue in a copy of this thread", icon: "fork", run: actions.fork },
+    { id: "undo", description: "Take back what the last turn did to files", icon: "undo", run: actions.undo },
+    { id: "redo", description: "Do again what was undone", icon: "retry", run: actions.redo },
     { id: "rename", description: "Give this thread a title", icon: "edit", run: actions.rename },
     { id: "archive", description: "Archive this thread", icon: "archive", run: actions.archive },
     { id: "delete", description: "Delete this thread", icon: "trash", run: actions.remove },

@@ -35,6 +35,7 @@ const PATHS = {
   narrow: <path d="M6.5 2v4.5H2M6.2 6.2 2 2M9.5 14V9.5H14M9.8 9.8 14 14" />,
   skipped: <path d="M3 3.5 8.5 8 3 12.5ZM12 3.5v9" />,
   trash: <path d="M2.5 4h11M6 4V2.3h4V4M3.8 4l.7 9.7h7L12.2 4M6.7 6.8v4.4M9.3 6.8v4.4" />,
+  undo: <path d="M5.5 2.5 2 6l3.5 3.5M2.2 6h7.3a4 4 0 0 1 0 8H6" />,
   wide: <path d="M9.5 2H14v4.5M13.8 2.2 9.5 6.5M6.5 14H2V9.5M2.2 13.8l4.3-4.3" />,
   open: <path d="M9 2.5h4.5V7M13.2 2.8 7.5 8.5M11.5 9v4.5h-9v-9H7" />,
   outline: <path d="M2.5 3.5h11M5 8h8.5M5 12.5h8.5M2.5 8h.1M2.5 12.5h.1" />,

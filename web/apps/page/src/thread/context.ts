@@ -12,6 +12,8 @@ export type ThreadTools = {
   /** Stops the running turn. */
   stop: () => void;
   forkBefore: (messageId: string) => void;
+  /** Takes back what the turn of a message did to files, after asking. */
+  undo: (turnId: string) => void;
   /** Sends a message of the thread once more. */
   sendAgain: (messageId: string) => void;
 };

@@ -65,7 +65,7 @@ function useSource(): HarnessMessage {
 
 function UserMessage() {
   const source = useSource();
-  const { readOnly, forkBefore, sendAgain } = useThreadTools();
+  const { readOnly, forkBefore, undo, sendAgain } = useThreadTools();
   const unread = useIsUnread(source.id) && !readOnly;
   return (
     <MessagePrimitive.Root className="message user" role="article" aria-label="You">
@@ -102,6 +102,17 @@ function UserMessage() {
             onClick={() => forkBefore(source.id)}
           >
             <Icon name="fork" size={14} />
+          </button>
+        )}
+        {!readOnly && source.turnId && (
+          <button
+            type="button"
+            className="icon-button small"
+            aria-label="Undo file changes"
+            title="Take back what the agent did to files after this prompt"
+            onClick={() => undo(source.turnId!)}
+          >
+            <Icon name="undo" size={14} />
           </button>
         )}
       </div>

@@ -39,6 +39,7 @@ import { FindBar } from "./find-bar.js";
 import { Header, type Panel } from "./header.js";
 import { Pending } from "./messages.js";
 import { Blank, EmptyThread, Failure } from "./states.js";
+import { UndoDialog, type UndoRequest } from "./undo-dialog.js";
 import { unreadMessages } from "./unread.js";
 import { WINDOW } from "./window.js";
 
@@ -80,6 +81,9 @@ export function ThreadPage(props: Props) {
   const [panel, setPanel] = useState<Panel | null>(null);
   const [wide, setWide] = useState(false);
   const [renaming, setRenaming] = useState(false);
+  const [undoing, setUndoing] = useState<UndoRequest | null>(null);
+  const undo = useCallback((turnId: string) => setUndoing({ turnId }), []);
+  const undone = useCallback(() => setUndoing(null), []);
   const [finding, setFinding] = useState(false);
   const [found, setFound] = useState<Hit | null>(null);
   const composer = useRef<ComposerHandle>(null);
@@ -200,6 +204,8 @@ export function ThreadPage(props: Props) {
     return slashCommands({
       newThread: () => onNewThread(),
       fork: () => fork(),
+      undo: () => setUndoing({}),
+      redo: () => setUndoing({ redo: true }),
       archive,
       remove,
       find,
@@ -284,9 +290,10 @@ export function ThreadPage(props: Props) {
         void send(client.approve(id, decision, note, content)),
       stop,
       forkBefore,
+      undo,
       sendAgain,
     }),
-    [threadId, cwd, travelling, client, send, stop, forkBefore, sendAgain],
+    [threadId, cwd, travelling, client, send, stop, forkBefore, undo, sendAgain],
   );
 
   const messages = state?.messages ?? NONE;
@@ -473,6 +480,7 @@ export function ThreadPage(props: Props) {
                   </SidePanel>
                 )}
               </div>
+              {undoing && <UndoDialog threadId={threadId} request={undoing} onClose={undone} />}
               <p className="offscreen" role="status" data-announcer="">
                 {announcement(live)}
               </p>
