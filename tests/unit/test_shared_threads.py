@@ -242,7 +242,7 @@ async def test_a_question_stays_open_while_somebody_elsewhere_could_answer_it(tm
         asked = await question(watcher)
         for _ in range(8):  # as many times as the question's patience
             await anyio.sleep(0.05)
-        assert asked.approval in opened.state.approvals
+        assert asked.approval.id in [approval.id for approval in opened.state.approvals]
         onlooker = await b.watch(thread.id, answers=False)
         watcher.close()
         resolved = (await turn_end(onlooker))[0].record.event
