@@ -37,7 +37,8 @@ class Router:
     def __init__(self, count: int, command: list[str]) -> None:
         pipe = subprocess.PIPE
         self.front, *self.others = [
-            subprocess.Popen(command, stdin=pipe, stdout=pipe, preexec_fn=die_with_parent) for _ in range(count)
+            subprocess.Popen(command, stdin=pipe, stdout=pipe, preexec_fn=die_with_parent)  # noqa: PLW1509 - no thread runs yet
+            for _ in range(count)
         ]
         self._writing = threading.Lock()
         self._created: set[str] = set()

@@ -18,13 +18,14 @@ from hames.domain.options import Choice, Selector, Settings
 from hames.protocols.flint.session import FlintSession
 from hames.protocols.session import Session
 from hames.sandbox.local import LocalSandbox
+from hames.server.peers.sockets import PeerSockets
 from hames.stdio.connection import Connection, read_lines
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.testing.fakes.model import OneModel, ScriptedModel
 from hames.tools.files.workspace import LocalWorkspace
 from hames.tools.registry import BuiltinTools
-from support import NoTrust
+from support import NoTrust, create_in
 
 Message = dict[str, Any]
 
@@ -203,11 +204,26 @@ class TwoModels(OneModel):
 
 
 @asynccontextmanager
-async def real_engine(model: ScriptedModel, folder: Path) -> AsyncGenerator[Engine]:
-    """Real tools, a real store, a real sandbox; only the model is scripted."""
+async def real_engine(model: ScriptedModel, folder: Path, *, created_elsewhere: bool = False) -> AsyncGenerator[Engine]:
+    """Real tools, a real store, a real sandbox; only the model is scripted.
+
+    `created_elsewhere`: another engine on the same directory makes the threads, and so runs their turns.
+    """
+    if created_elsewhere:
+        async with _real_engine(model, folder) as owner, _real_engine(model, folder) as engine:
+            create_in(owner, engine)
+            yield engine
+        return
+    async with _real_engine(model, folder) as engine:
+        yield engine
+
+
+def _real_engine(model: ScriptedModel, folder: Path) -> Engine:
     clock, models, sandbox = SystemClock(), TwoModels(model, selectors=SELECTORS), LocalSandbox()
-    engine = Engine(
-        store=JsonlStore(folder / "data", places=Places(folder / "state")),
+    store = JsonlStore(folder / "data", places=Places(folder / "state"))
+    return Engine(
+        store=store,
+        peers=PeerSockets(store.private_directory),
         models=models,
         workspace=LocalWorkspace(),
         tools=BuiltinTools(sandbox=sandbox, clock=clock),
@@ -217,5 +233,3 @@ async def real_engine(model: ScriptedModel, folder: Path) -> AsyncGenerator[Engi
         ids=RandomIds(),
         rules=EngineRules(defaults=Settings(model=models.default, cwd=str(folder / "ws"))),
     )
-    async with engine:
-        yield engine

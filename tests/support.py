@@ -7,12 +7,14 @@ from pathlib import Path
 import anyio
 from msgspec.structs import replace
 
+from hames.clock_and_ids import RandomIds, SystemClock
 from hames.core.engine import Engine
 from hames.core.engine_rules import EngineRules
+from hames.core.outcome import Outcome
 from hames.core.watcher import Watcher
 from hames.domain.approvals import Harmless, Intent, UseTool
 from hames.domain.budgets import Budgets
-from hames.domain.commands import CreateThread, StartTurn
+from hames.domain.commands import Command, CreateThread, StartTurn
 from hames.domain.errors import InvalidCommand
 from hames.domain.events import ApprovalRequested, Event, TurnEnded
 from hames.domain.ids import ThreadId
@@ -45,9 +47,12 @@ from hames.ports import (
     TurnHandle,
     Verdict,
 )
+from hames.server.peers.sockets import PeerSockets
+from hames.store.jsonl import JsonlStore
 from hames.store.memory import MemoryStore
+from hames.store.places import Places
 from hames.testing.fakes.clock import CountingIds, FakeClock
-from hames.testing.fakes.model import OneModel
+from hames.testing.fakes.model import OneModel, ScriptedModel
 from hames.tools.files.workspace import LocalWorkspace
 
 Run = Callable[[dict[str, object], Tell], Awaitable[str]]
@@ -153,6 +158,37 @@ def engine(
         peers=peers,
         rulebook=rulebook,
     )
+
+
+def shared_engine(
+    place: Path,
+    model: ScriptedModel | None = None,
+    *,
+    data: Path | None = None,
+    patience_s: float = 600.0,
+    alone: bool = False,
+) -> Engine:
+    """What a process of ours is to the others: an engine with its own store and, unless it is `alone`, a socket."""
+    store = JsonlStore(data or place / ".harness", places=Places(place / "state"))
+    return engine(
+        model or ScriptedModel(),
+        store=store,
+        cwd=place,
+        clock=SystemClock(),
+        ids=RandomIds(),
+        peers=None if alone else PeerSockets(store.private_directory),
+        patience_s=patience_s,
+    )
+
+
+def create_in(owner: Engine, engine: Engine) -> None:
+    """Threads that the engine is asked for are created by another one on the same directory."""
+    execute = engine.execute
+
+    async def route(command: Command) -> Outcome:
+        return await (owner.execute(command) if isinstance(command, CreateThread) else execute(command))
+
+    engine.execute = route  # type: ignore[method-assign] - the tests' own wiring
 
 
 async def created(engine: Engine, **overrides: object) -> ThreadState:

@@ -37,7 +37,6 @@ from hames.ports import (
     HostTool,
     Launch,
     Models,
-    Peers,
     Place,
     Process,
     Provider,
@@ -57,6 +56,7 @@ from hames.providers.source import ModelSource
 from hames.sandbox.processes.hide_environment import conceal
 from hames.sandbox.trust.rules.book import FileRuleBook
 from hames.sandbox.trust.shell_trust import ShellTrust
+from hames.server.peers.sockets import PeerSockets
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.store.spending import day_spending
@@ -148,8 +148,8 @@ async def open_engine(
         agents=running,
         notes=WorkspaceNotes(options.notes_dir),
         environment=LocalEnvironment(toolbox, clock, extra_path=options.extra_path) if toolbox is not None else None,
+        peers=PeerSockets(kept.private_directory) if shares and isinstance(kept, JsonlStore) else None,
         checkpoints=kept_files,
-        peers=_other_processes(kept) if shares and isinstance(kept, JsonlStore) else None,
         rulebook=rule_book(options),
         sandbox=None if agents else toolbox,  # where a runner does the work, nothing runs on this machine
     )
@@ -186,12 +186,6 @@ async def _tidy(store: JsonlStore) -> None:
     await anyio.sleep(TIDY_SECONDS)
     with contextlib.suppress(HarnessError, OSError):
         await store.tidy_second_names()
-
-
-def _other_processes(store: JsonlStore) -> Peers:
-    from hames.server.peers.sockets import PeerSockets
-
-    return PeerSockets(lambda: store.private_directory("processes"))
 
 
 def rule_book(options: Options) -> FileRuleBook:

@@ -120,13 +120,15 @@ def said(state: Any) -> str:
 async def test_a_thread_of_an_editor_is_driven_from_a_terminal_and_a_server_and_outlives_the_editor(
     tmp_path: Path,
 ) -> None:
-    script = [
-        [{"say": "May I?"}, {"call": "shell", "with": {"command": "rm -rf /nothing/there"}}],
-        "Done.",
-        [{"say": "A long story", "pieces": 3}, {"hang": True}],
-        "After all.",
-    ]
-    prompt = [{"type": "text", "text": "go"}]
+    asks = [{"say": "May I?"}, {"call": "shell", "with": {"command": "rm -rf /nothing/there"}}]
+    script = {
+        "conversations": [
+            {"when": "clean up", "replies": [asks, "Done."]},
+            {"when": "tell me", "replies": [[{"say": "A long story", "pieces": 3}, {"hang": True}]]},
+            {"when": "and then", "replies": ["After all."]},
+        ]
+    }
+    prompt = [{"type": "text", "text": "clean up"}]
     async with AsyncExitStack() as stack:
         _, url = await stack.enter_async_context(serve_process(tmp_path, script))
         editor = await stack.enter_async_context(stdio_server(tmp_path))
@@ -149,7 +151,7 @@ async def test_a_thread_of_an_editor_is_driven_from_a_terminal_and_a_server_and_
         assert late["code"] == -32004
         assert (await event(heard, TurnCompleted)).turn.status == "completed"
 
-        begun = await terminal.start_turn(thread_id, "go")
+        begun = await terminal.start_turn(thread_id, "tell me")
         await shown.until(lambda state: "A long story" in said(state))
         editor.process.kill()
         with suppress(AppServerError):  # where the turn does not go on by itself, there is none to interrupt
@@ -159,7 +161,7 @@ async def test_a_thread_of_an_editor_is_driven_from_a_terminal_and_a_server_and_
         ended = await event(heard, TurnCompleted)
         assert ended.turn.status == "interrupted"
 
-        await terminal.start_turn(thread_id, "go")
+        await terminal.start_turn(thread_id, "and then")
         await shown.until(lambda state: "After all." in said(state))
         assert (await event(heard, TurnCompleted)).turn.status == "completed"
 

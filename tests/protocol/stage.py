@@ -1,5 +1,6 @@
 """A server on a stage: a real engine with real tools and a store on disk, a scripted model, and a client's two ends."""
 
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,13 +19,14 @@ from hames.ports import Provider
 from hames.protocols.bootstrap.session import BootstrapSession
 from hames.protocols.session import Session
 from hames.sandbox.local import LocalSandbox
+from hames.server.peers.sockets import PeerSockets
 from hames.stdio.connection import Connection, read_lines
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.testing.fakes.model import OneModel
 from hames.tools.files.workspace import LocalWorkspace
 from hames.tools.registry import BuiltinTools
-from support import NoTrust
+from support import NoTrust, create_in
 
 
 class Stage:
@@ -37,13 +39,16 @@ class Stage:
         *,
         policy: ApprovalPolicy = "unlessTrusted",
         session: type[Session] = BootstrapSession,
+        created_elsewhere: bool = False,
     ) -> None:
+        """`created_elsewhere`: another engine on the same directory makes the threads, and so runs their turns."""
         self._directory = directory
         self._work = directory / "work"
         self._work.mkdir(exist_ok=True)
         self._model = model
         self._policy: ApprovalPolicy = policy
         self._session = session
+        self._created_elsewhere = created_elsewhere
         self._tasks: TaskGroup | None = None
         self._ended = anyio.Event()
 
@@ -52,8 +57,10 @@ class Stage:
         settings = Settings(
             model=models.default, cwd=str(self._work), approval_policy=self._policy, sandbox=DangerFullAccess()
         )
+        store = JsonlStore(self._work / ".harness", places=Places(self._directory / "state"))
         return Engine(
-            store=JsonlStore(self._work / ".harness", places=Places(self._directory / "state")),
+            store=store,
+            peers=PeerSockets(store.private_directory),
             models=models,
             workspace=LocalWorkspace(),
             tools=BuiltinTools(sandbox=LocalSandbox(), clock=clock),
@@ -89,7 +96,13 @@ class Stage:
     async def _serve(
         self, chunks: MemoryObjectReceiveStream[bytes], outbox: "_Lines", *, task_status: TaskStatus[None]
     ) -> None:
-        async with anyio.create_task_group() as followers, chunks, self.engine() as engine:
+        async with AsyncExitStack() as stack:
+            followers = await stack.enter_async_context(anyio.create_task_group())
+            await stack.enter_async_context(chunks)
+            owner = await stack.enter_async_context(self.engine()) if self._created_elsewhere else None
+            engine = await stack.enter_async_context(self.engine())
+            if owner is not None:
+                create_in(owner, engine)
             task_status.started()
             await Connection(engine, self._session(), outbox, followers).serve(read_lines(chunks))
         outbox.close()

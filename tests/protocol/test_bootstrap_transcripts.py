@@ -19,6 +19,15 @@ def well_formed(message: Any) -> None:
         assert set(message["error"]) == {"code", "message"}
 
 
-@pytest.mark.parametrize("scene", scenes(Path(__file__).parent / "bootstrap"), ids=str)
+SCENES = scenes(Path(__file__).parent / "bootstrap")
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=str)
 async def test_the_server_speaks_as_written(scene: Scene, tmp_path: Path) -> None:
     await play(scene, tmp_path, PROBE, well_formed)
+
+
+@pytest.mark.parametrize("scene", [scene for scene in SCENES if not str(scene).startswith("the-end-of-input")], ids=str)
+async def test_it_speaks_the_same_where_another_process_runs_the_turns(scene: Scene, tmp_path: Path) -> None:
+    """All but the end of input, which ends the turns of this process alone."""
+    await play(scene, tmp_path, PROBE, well_formed, created_elsewhere=True)

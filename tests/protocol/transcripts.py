@@ -67,9 +67,17 @@ def scenes(directory: Path) -> list[Scene]:
     return found
 
 
-async def play(scene: Scene, directory: Path, probe: dict[str, Any], check: Callable[[Any], None]) -> None:
+async def play(
+    scene: Scene,
+    directory: Path,
+    probe: dict[str, Any],
+    check: Callable[[Any], None],
+    *,
+    created_elsewhere: bool = False,
+) -> None:
     """`probe` is a harmless request without an id; `check` holds for every message of the server."""
     player = Player(scene, directory, probe, check)
+    player.created_elsewhere = created_elsewhere
     try:
         await player.play()
     except (AssertionError, TimeoutError) as failure:
@@ -83,6 +91,7 @@ class Player:
         self.scene = scene
         self.number = 0
         self.heard: list[Any] = []
+        self.created_elsewhere = False
         self._directory = directory
         self._probe = probe
         self._check = check
@@ -95,7 +104,9 @@ class Player:
 
     async def play(self) -> None:
         policy = next((words.split()[1] for _, sign, words in self.scene.lines if words.startswith("policy ")), None)
-        stage = self._stage = Stage(self._directory, self._model, policy=policy or "unlessTrusted")
+        stage = self._stage = Stage(
+            self._directory, self._model, policy=policy or "unlessTrusted", created_elsewhere=self.created_elsewhere
+        )
         async with stage:
             for number, sign, rest in self.scene.lines:
                 self.number = number

@@ -10,15 +10,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hames.clock_and_ids import RandomIds, SystemClock
-from hames.core.engine import Engine
 from hames.domain.commands import ListThreads, ReadThread, ThreadPage
 from hames.domain.state import ThreadState
-from hames.server.peers.sockets import PeerSockets
-from hames.store.jsonl import JsonlStore
-from hames.store.places import Places
-from hames.testing.fakes.model import ScriptedModel
-from support import created, engine
+from support import created
+from support import shared_engine as process
 
 pytestmark = pytest.mark.needs("unshare")
 
@@ -42,18 +37,6 @@ one, _ = door.accept()
 one.settimeout(60)
 print(repr(one.recv(65536)), flush=True)
 """
-
-
-def process(place: Path, data: Path | None = None) -> Engine:
-    store = JsonlStore(data or place / ".harness", places=Places(place / "state"))
-    return engine(
-        ScriptedModel(),
-        store=store,
-        cwd=place,
-        clock=SystemClock(),
-        ids=RandomIds(),
-        peers=PeerSockets(lambda: store.private_directory("processes")),
-    )
 
 
 @pytest.mark.parametrize(("wrapper", "title"), [([], "changed"), (CONFINED, "")], ids=["plain", "confined"])
@@ -111,7 +94,7 @@ async def test_a_copied_data_directory_leads_to_no_process(tmp_path: Path) -> No
         for planted in ("processes", "threads/processes"):
             (data / planted).mkdir()
             (data / planted / f"{os.getpid()}-{'0' * 16}.sock").touch()
-        async with process(tmp_path, data) as b:
+        async with process(tmp_path, data=data) as b:
             page = await b.execute(ListThreads())
             assert isinstance(page, ThreadPage)
             assert [(one.id, one.standing) for one in page.threads] == [(thread.id, "away")]

@@ -1,16 +1,14 @@
 """Two engines on one data directory, each with its own store and socket: every one can watch and drive every thread."""
 
 import os
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import anyio
 import pytest
 
-from hames.clock_and_ids import RandomIds, SystemClock
 from hames.core import sharing
-from hames.core.engine import Engine
 from hames.domain.commands import (
     AddHistory,
     ArchiveThread,
@@ -54,32 +52,11 @@ from hames.domain.processes import ProcessList
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.server.peers.sockets import PeerSockets
-from hames.store.jsonl import JsonlStore
-from hames.store.places import Places
 from hames.testing.fakes.model import ScriptedModel, call, hang, say, wait_for
-from support import check_continuous, created, engine, events, question, started, turn_end, until
+from support import check_continuous, created, events, question, started, turn_end, until
+from support import shared_engine as process
 
 TEXT = (TextInput(text="go"),)
-
-
-@asynccontextmanager
-async def process(
-    place: Path, model: ScriptedModel | None = None, *, patience_s: float = 600.0, alone: bool = False
-) -> AsyncGenerator[Engine]:
-    """What a process of ours is to the others: an engine with its own store and, unless it is `alone`, a socket."""
-    store = JsonlStore(place / ".harness", places=Places(place / "state"))
-    peers = None if alone else PeerSockets(lambda: store.private_directory("processes"))
-    made = engine(
-        model or ScriptedModel(),
-        store=store,
-        cwd=place,
-        clock=SystemClock(),
-        ids=RandomIds(),
-        peers=peers,
-        patience_s=patience_s,
-    )
-    async with made:
-        yield made
 
 
 def text(changes: list[Change]) -> str:
@@ -265,7 +242,7 @@ async def test_a_question_stays_open_while_somebody_elsewhere_could_answer_it(tm
         asked = await question(watcher)
         for _ in range(8):  # as many times as the question's patience
             await anyio.sleep(0.05)
-        assert asked.approval in opened.state.approvals
+        assert asked.approval.id in [approval.id for approval in opened.state.approvals]
         onlooker = await b.watch(thread.id, answers=False)
         watcher.close()
         resolved = (await turn_end(onlooker))[0].record.event

@@ -22,6 +22,8 @@ class Follower:
         """Of the task that feeds it."""
         self.ended = False
         """It hears nothing more: the thread was deleted, or is written here now."""
+        self.paused = False
+        """It is about to be handed over, and must not hear more."""
         self.link: PeerLink | None = None
         """To the process that writes the thread, as far as it is known."""
         self.told: bool | None = None
@@ -49,14 +51,14 @@ class Follower:
 
     def take(self, news: LogNews) -> None:
         """Applies what was written, and tells the watchers."""
-        if self.ended:
+        if self.ended or self.paused:
             return
         if news.whole:
             self._begin(news)
         else:
-            for record in news.records:
-                before = self.state
-                self.state = apply(before, disarmed(record, self._defaults) if news.foreign else record)
+            for one in news.records:
+                before, record = self.state, disarmed(one, self._defaults) if news.foreign else one
+                self.state = apply(before, record)
                 self._tell(Change(record=record, before=before, after=self.state))
         self._moved.set()
         self._moved = anyio.Event()

@@ -39,6 +39,6 @@ def answer_for_peer(outcome: Outcome, thread_id: ThreadId | None, seq: int) -> P
         case ContextReport():
             return PeerAnswer(context=outcome)
         case UndoReport():
-            return PeerAnswer(undo=outcome)
+            return PeerAnswer(thread_id=thread_id, seq=seq, undo=outcome)
         case ThreadPage() | ProgramEnded() | None:  # the first two are never asked of another process
             return PeerAnswer()

@@ -12,10 +12,13 @@ from hames.domain.commands import (
     StartTurn,
     SteerTurn,
     SubmitPrompt,
+    UndoTurn,
 )
-from hames.domain.events import ApprovalResolved, ItemStarted, PromptQueued, Record, TurnStarted
+from hames.domain.events import ApprovalResolved, ItemStarted, Noticed, PromptQueued, Record, TurnStarted
+from hames.domain.ids import TurnId
 from hames.domain.items import UserMessage
 from hames.domain.state import ThreadState
+from hames.domain.undo import UndoReport
 
 
 def find_effect(command: Command, records: Sequence[Record], state: ThreadState) -> Outcome:
@@ -38,6 +41,9 @@ def find_effect(command: Command, records: Sequence[Record], state: ThreadState)
             case ((CompactThread() | StartReview()), TurnStarted()):
                 if event.kind == ("compact" if isinstance(command, CompactThread) else "review"):
                     return state.turn(event.turn_id)
+            case UndoTurn(), Noticed(name="undone" | "redone" as name, data={"turns": list(turns)}):
+                if command.redo == (name == "redone"):
+                    return UndoReport(turns=tuple(TurnId(str(turn)) for turn in turns), redo=command.redo)
             case _:
                 continue
     return None

@@ -194,13 +194,16 @@ class Sharing:
         follower = self._followers.get(thread.id)
         if follower is None:
             return
-        while True:
-            state = thread.state
-            changes = changes_between(await self._threads.records(thread.id), follower.state, state)
-            if thread.state is state:
-                break
-        del self._followers[thread.id]
-        thread.adopt(follower.hand_over(list(changes)))
+        follower.paused = True  # what is written from now on is told by the thread
+        meanwhile = thread.watch(answers=False)  # a turn may go on while the log is read
+        try:
+            records = await self._threads.records(thread.id)
+            missed = changes_between(records, follower.state, meanwhile.state)
+            thread.adopt(follower.hand_over([*missed, *meanwhile.drain()]))
+        finally:
+            meanwhile.close()
+            if self._followers.pop(thread.id, None) is not None:
+                follower.end()
         log.info("thread.taken_over", extra={"thread_id": thread.id})
 
     # -- commands

@@ -42,6 +42,11 @@ class Watcher:
         self._chars = 0
         return changes
 
+    def drain(self) -> list[Change]:
+        """What waits now, without waiting for more."""
+        changes, self._pending, self._chars = self._pending, [], 0
+        return changes
+
     def precede(self, changes: Sequence[Change]) -> None:
         """Put what came before the snapshot in front: this watcher begins further back."""
         changes = list(changes)

@@ -11,7 +11,7 @@
   · NotPermitted       the role of the token does not allow it
   · TurnBusy           the thread already runs a turn
   · QueueFull          too many prompts wait
-  · ThreadInUse        another process writes this thread
+  · ThreadInUse        another process writes this thread, and cannot be asked to do it
   · ThreadReadOnly     the thread can be read and not written: its disk failed, or a newer version wrote it
   · StorageFailed      the log could not be written
   · StepLimitReached   the loop ran out of steps

@@ -4,6 +4,7 @@ Only whole lines count. A log that became shorter, was replaced, or does not go 
 """
 
 import os
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from msgspec.structs import replace
@@ -58,8 +59,7 @@ class LogReader:
                 if appended is None:
                     return self._read_whole(fd, at)
                 records += appended
-            if (live := self._live_delta(at)) is not None:
-                records.append(live)
+            records += self._live_deltas(at)
             return LogNews(records=records, foreign=self._base is None) if records else None
 
     def _read_whole(self, fd: int, at: int) -> LogNews:
@@ -111,26 +111,24 @@ class LogReader:
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             return None
 
-    def _live_delta(self, at: int) -> Record | None:
-        """What the open bundle has grown by."""
-        bundle = self._open_bundle(at)
+    def _live_deltas(self, at: int) -> list[Record]:
+        """What the open bundle has grown by, in the pieces in which it was told there."""
+        pieces = self._open_bundle(at)
+        bundle = next(merge_deltas(pieces), None)
         if bundle is None or bundle.seq != self._last + 1:
-            return None
+            return []
         told = self._told
         if told is not None and not _begins_with(told, bundle):
-            return None  # the log will say what became of it
-        delta = bundle if told is None else _grown(told, bundle)
-        if delta is not None:
-            self._told = bundle
-        return delta
+            return []  # the log will say what became of it
+        self._told = bundle
+        return list(_after(pieces, told))
 
-    def _open_bundle(self, at: int) -> Record | None:
+    def _open_bundle(self, at: int) -> list[Record]:
         if (live := find_plain(LIVE, at=at)) is None:
-            return None
+            return []
         with descriptor(live) as fd:
             if self._base is None or self._claim is None:
-                late = [one for one in scan_live_file(fd) if one.seq > self._last]
-                return next(merge_deltas(late), None)
+                return [one for one in scan_live_file(fd) if one.seq > self._last]
             start = self._claim.seals.live(self._thread_id, self._last_seal)
             return self._live.read(fd, start)
 
@@ -147,35 +145,32 @@ class _LiveFile:
     def __init__(self) -> None:
         self._position = 0
         self._running: Running | None = None
-        self._bundle: Record | None = None
+        self._pieces: list[Record] = []
 
-    def read(self, fd: int, start: Running) -> Record | None:
+    def read(self, fd: int, start: Running) -> list[Record]:
         """All of the bundle that is there. `start` is the hash at the first byte."""
         size = os.fstat(fd).st_size
         if size < self._position or not self._read_from(fd, size, start):
             # Another bundle has begun where we read; or what lies in front is left over from one before.
-            self._position, self._running, self._bundle = 0, None, None
+            self._position, self._running, self._pieces = 0, None, []
             self._read_from(fd, size, start)
-        return self._bundle
+        return self._pieces
 
     def _read_from(self, fd: int, size: int, start: Running) -> bool:
         """False: there is a line that does not count."""
         data = b"".join(chunks(fd, self._position, size))
         data = data[: data.rfind(b"\n") + 1]
         running, counted = self._running or start, True
-        pieces: list[Record] = []
         for line in data[:-1].split(b"\n") if data else ():
             further, one = live_record(line, running)
             if one is None:
                 counted = False
                 continue
             running = further
-            pieces.append(one)
+            self._pieces.append(one)
         if counted:
             self._position += len(data)
         self._running = running
-        known = [self._bundle] if self._bundle is not None else []
-        self._bundle = next(merge_deltas([*known, *pieces]), None)
         return counted
 
 
@@ -184,6 +179,16 @@ def _begins_with(told: Record, bundle: Record) -> bool:
     if not isinstance(before, ItemDelta) or not isinstance(now, ItemDelta) or told.seq != bundle.seq:
         return False
     return same_stream(told, bundle) and now.text.startswith(before.text)
+
+
+def _after(pieces: Iterable[Record], told: Record | None) -> Iterator[Record]:
+    """The pieces of a bundle without the text that was told."""
+    skip = len(told.event.text) if told is not None and isinstance(told.event, ItemDelta) else 0
+    for piece in pieces:
+        event = piece.event
+        if isinstance(event, ItemDelta) and skip < len(event.text):
+            yield replace(piece, event=replace(event, text=event.text[skip:]))
+        skip = max(0, skip - len(event.text)) if isinstance(event, ItemDelta) else skip
 
 
 def _grown(told: Record, bundle: Record) -> Record | None:

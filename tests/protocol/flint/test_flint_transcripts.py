@@ -8,6 +8,15 @@ from flint_transcripts import replay
 HERE = Path(__file__).parent
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in HERE.glob("*.txt")))
+NAMES = sorted(path.name for path in HERE.glob("*.txt"))
+
+
+@pytest.mark.parametrize("name", NAMES)
 async def test_the_conversation_goes_as_written(name: str, tmp_path: Path) -> None:
     await replay(HERE / name, tmp_path)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("interrupt.txt", "turn.txt")])
+async def test_it_goes_the_same_way_where_another_process_runs_the_turns(name: str, tmp_path: Path) -> None:
+    """All but those that say in which pieces text comes: pieces that come at once are read as one elsewhere."""
+    await replay(HERE / name, tmp_path, created_elsewhere=True)

@@ -42,10 +42,13 @@ LATE_NEWS_SECONDS = 1.0
 
 
 class PeerSockets:
-    """`directory` is where the sockets of this data directory are; None: nothing can be kept, or there is none yet."""
+    """`private_directory` gives a directory of that name which belongs to the data directory and does not lie in it.
 
-    def __init__(self, directory: Callable[[], Path | None]) -> None:
-        self._find_directory = directory
+    None: nothing can be kept, or there is no data directory yet.
+    """
+
+    def __init__(self, private_directory: Callable[[str], Path | None]) -> None:
+        self._private_directory = private_directory
         self._directory: Path | None = None
         self._start_task: Callable[..., object] | None = None
         self._here: Peer | None = None
@@ -220,7 +223,7 @@ class PeerSockets:
     def _sockets(self) -> Path | None:
         if self._directory is None:
             try:
-                found = self._find_directory()
+                found = self._private_directory("processes")
                 self._directory = found if found is not None and _is_private(found) else None
             except (OSError, HarnessError) as problem:
                 log.info("peers.no_directory", extra={"error": str(problem)})
