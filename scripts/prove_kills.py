@@ -35,7 +35,6 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from server_support import EventReader, SyncFollower, events  # noqa: E402
 from websockets.asyncio.client import connect  # noqa: E402
 from websockets.exceptions import WebSocketException  # noqa: E402
 
@@ -45,6 +44,7 @@ from hames.domain.items import AgentMessage, CommandExecution, Reasoning  # noqa
 from hames.domain.state import ThreadState, apply, blank  # noqa: E402
 from hames.store.jsonl import JsonlStore  # noqa: E402
 from hames.store.places import Places  # noqa: E402
+from server_support import EventReader, SyncFollower, events  # noqa: E402
 
 STUCK_SECONDS = 90.0
 SCRIPT = [
@@ -445,7 +445,7 @@ async def main() -> int:
                 began = time.monotonic()
                 try:
                     await lane.run(-(-args.kills // len(lanes)))
-                except Exception as problem:  # noqa: BLE001 - every lane is reported
+                except Exception as problem:
                     failures.append(f"{lane.name}, seed {args.seed}, after {lane.kills} kills: {problem!r}")
                 places = ", ".join(f"{count} {place}" for place, count in lane.where.most_common())
                 took = time.monotonic() - began

@@ -195,7 +195,8 @@ class Turns:
             continued=continued,
             patient=continued and self._threads.rules.leaves_turns,
         )
-        turn.can_continue = is_ours(loaded, self._threads) and after_crash(loaded, self._threads) != "end"
+        turn.keeps_questions = is_ours(loaded, self._threads)
+        turn.can_continue = turn.keeps_questions and after_crash(loaded, self._threads) != "end"
         return turn
 
     async def _ready(self, thread_id: ThreadId) -> LoadedThread:
