@@ -22,7 +22,7 @@ from hames.domain.commands import (
     SteerTurn,
     SubmitPrompt,
 )
-from hames.domain.errors import ApprovalNotFound, TurnBusy
+from hames.domain.errors import ApprovalNotFound, InvalidCommand, TurnBusy
 from hames.domain.events import (
     TURN_CONTINUED,
     TURN_PAUSED,
@@ -499,6 +499,22 @@ async def test_a_thread_that_wants_its_turns_to_end_has_them_ended() -> None:
     assert ended.status == "interrupted"
     assert ended.error is not None
     assert ended.error.message == "interrupted: the harness stopped while this turn ran"
+
+
+async def test_a_client_sets_it_for_its_thread_where_it_sets_options_of_the_model() -> None:
+    async with engine(ScriptedModel()) as the_engine:
+        thread = await created(the_engine, options={"after_crash": "ask"})
+        assert thread.settings.after_crash == "ask"
+        assert thread.settings.options == {}
+        with pytest.raises(InvalidCommand, match="its values are: go_on, ask, end"):
+            await created(the_engine, options={"after_crash": "perhaps"})
+
+
+async def test_the_configuration_counts_for_threads_that_say_nothing() -> None:
+    thread_id, left = await cut_off(say("Hm", cut=True))
+    async with next_engine(ScriptedModel(), store=left, after_crash="end") as again:
+        await again.watch(thread_id)
+    assert one_turn(left, thread_id).status == "interrupted"
 
 
 @pytest.mark.parametrize(("decision", "status"), [("once", "completed"), ("reject", "interrupted")])
