@@ -195,7 +195,8 @@ class PromptRun:
         """Nothing is begun with what cannot be used. Raises `InvalidCommand`."""
         if self._config or self._wishes:
             await self._check_options(client)
-        await check_attachments(content(self._parts), str(self._options.cwd))
+        if self._parts:
+            await check_attachments(content(self._parts), str(self._options.cwd))
 
     async def _check_options(self, client: AppServerClient) -> None:
         model = flags.chosen_model(self._args, self._options) or (await client.read_config(self._args.thread)).model
