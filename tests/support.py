@@ -41,7 +41,7 @@ from hames.ports import (
     TurnHandle,
     Verdict,
 )
-from hames.store.memory import MemoryStore
+from hames.store.memory import MemoryLog, MemoryStore
 from hames.testing.fakes.clock import CountingIds, FakeClock
 from hames.testing.fakes.model import OneModel
 from hames.tools.files.workspace import LocalWorkspace
@@ -225,3 +225,13 @@ class BareAgent:
 
     def servers(self) -> Mapping[str, ServerStatus]:
         return {}
+
+
+def copied(store: MemoryStore, *, until_seq: int | None = None) -> MemoryStore:
+    """What a kill at this moment would leave."""
+    copy = MemoryStore()
+    copy.marked = set(store.marked)
+    for thread_id, log in store._logs.items():
+        left = copy._logs[thread_id] = MemoryLog(copy, thread_id, foreign=log.foreign)
+        left._records = [one for one in log.everything() if until_seq is None or one.seq <= until_seq]
+    return copy

@@ -41,27 +41,17 @@ from hames.domain.options import Overrides
 from hames.domain.request import CallBlock, ResultBlock, TextBlock
 from hames.domain.state import ThreadState
 from hames.ports import Tell
-from hames.store.memory import MemoryLog, MemoryStore
+from hames.store.memory import MemoryStore
 from hames.testing.fakes.clock import CountingIds, FakeClock
 from hames.testing.fakes.model import ScriptedModel, Step, call, call_raw, hang, say, think
 from hames.tools.ask_user import AskUserTool
-from support import ASKING, STUCK, BareAgent, PlainTool, created, engine, question, started, turn_end, until
+from support import ASKING, STUCK, BareAgent, PlainTool, copied, created, engine, question, started, turn_end, until
 
 pytestmark = pytest.mark.anyio
 TEXT = (TextInput(text="go"),)
 APPEND_A = call_raw("append", '{"word": "a"}', call_id="a")
 APPEND_B = call_raw("append", '{"word": "b"}', call_id="b")
 APPEND_C = call_raw("append", '{"word": "c"}', call_id="c")
-
-
-def copied(store: MemoryStore, *, until_seq: int | None = None) -> MemoryStore:
-    """What a kill at this moment would leave."""
-    copy = MemoryStore()
-    copy.marked = set(store.marked)
-    for thread_id, log in store._logs.items():
-        left = copy._logs[thread_id] = MemoryLog(copy, thread_id, foreign=log.foreign)
-        left._records = [one for one in log.everything() if until_seq is None or one.seq <= until_seq]
-    return copy
 
 
 def records(store: MemoryStore, thread_id: ThreadId) -> list[Record]:
