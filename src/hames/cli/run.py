@@ -3,6 +3,7 @@
   hames run "Why does test_cart fail?"
   git diff | hames run "Review this change" --file -
   hames run --continue "And now fix it" --approval-policy never
+  hames run --continue                   go on with a turn that was cut off because Hames stopped
   hames run "List the public functions" --output-schema functions.schema.json > functions.json
   hames run "Fix the build" --json | jq -c 'select(.type == "item.completed")'
 
