@@ -39,6 +39,7 @@ export interface Approval {
   tool?: string;
   input?: unknown;
   alwaysCovers?: AlwaysCovers | null;
+  askedAt?: number;
 }
 /**
  * One file of a change. `path` is absolute, `diff` is unified.

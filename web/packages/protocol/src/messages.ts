@@ -283,6 +283,11 @@ export type Request =
       method: "mcpServerStatus/list";
       params?: McpServerStatusListParams;
       id: string | number;
+    }
+  | {
+      method: "thread/context/read";
+      params: ThreadIdParams;
+      id: string | number;
     };
 
 /**
@@ -1064,11 +1069,13 @@ export interface TurnPlanUpdated {
   _meta?: unknown;
 }
 /**
- * A question is closed: somebody answered it, or the turn ended.
+ * A question is closed. `ended` says how, where nobody answered it: its deadline passed (`timedOut`), nobody who
+ *     could answer was connected (`noClient`), whoever asked no longer needs it (`withdrawn`), or the turn ended.
  */
 export interface ServerRequestResolved {
   threadId: string;
   requestId: string | number;
+  ended?: "answered" | "noClient" | "timedOut" | "turnEnded" | "withdrawn";
   _meta?: unknown;
 }
 export interface ThreadStartParams {
@@ -1238,6 +1245,27 @@ export interface ReviewStartResult {
   reviewThreadId: string;
   _meta?: unknown;
 }
+/**
+ * What fills the window of the thread's model. `tokens` is an estimate of the next request; from `limit` on the
+ *     conversation is shortened; `shortened` says what the model is no longer shown.
+ */
+export interface ThreadContext {
+  tokens: number;
+  limit: number;
+  window: number;
+  parts: ThreadContextPart[];
+  shortened: string[];
+  _meta?: unknown;
+}
+/**
+ * `tokens` is an estimate; `count` is how many messages, calls or results there are.
+ */
+export interface ThreadContextPart {
+  name: string;
+  tokens: number;
+  count: number;
+  _meta?: unknown;
+}
 export interface ThreadListResult {
   data: Thread[];
   nextCursor?: string;
@@ -1352,6 +1380,7 @@ export interface Requests {
   "thread/processes/list": { params: ThreadIdParams; result: ThreadProcesses };
   "thread/processes/end": { params: ThreadProcessEndParams; result: ThreadProcesses };
   "mcpServerStatus/list": { params: McpServerStatusListParams; result: McpServerStatusList };
+  "thread/context/read": { params: ThreadIdParams; result: ThreadContext };
 }
 
 export interface Notifications {
