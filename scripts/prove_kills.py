@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ from hames.store.places import Places  # noqa: E402
 from server_support import EventReader, SyncFollower, events  # noqa: E402
 
 STUCK_SECONDS = 90.0
+POLL_SECONDS = 0.01
 SCRIPT = [
     [
         {"think": "I wonder what is here.", "pace_ms": 4},
@@ -59,6 +60,11 @@ SCRIPT = [
 ]
 GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.IncompleteRead, OSError)
 GONE += (httpx2.HTTPError, StopAsyncIteration, WebSocketException)
+
+
+async def until(seen: Callable[[], bool]) -> None:
+    while not seen():  # noqa: ASYNC110 - what is waited for comes from another process
+        await anyio.sleep(POLL_SECONDS)
 
 
 class Failed(Exception):
@@ -76,10 +82,21 @@ class Client:
         self.asked: dict[str, bool] = {}
         """Approvals by id, and whether we answered."""
         self.ended = False
+        self.gone = anyio.Event()
+        """Everything that was told has been heard, and nothing more comes."""
 
     async def listen(self) -> None:
         """Takes in one message."""
         raise NotImplementedError
+
+    async def hear_all(self) -> None:
+        """A task of its own: whoever waits for a message with a time limit must not cut one in two."""
+        try:
+            with contextlib.suppress(*GONE):
+                while True:
+                    await self.listen()
+        finally:
+            self.gone.set()
 
     async def start(self) -> None:
         """Opens the thread, or makes it."""
@@ -114,8 +131,9 @@ class StdioClient(Client):
         self._last += 1
         number = self._last
         await self.send({"id": number, "method": method, "params": params})
-        while number not in self._results:
-            await self.listen()
+        await until(lambda: number in self._results or self.gone.is_set())
+        if number not in self._results:
+            raise Failed(f"{method} was not answered")
         answer = self._results.pop(number)
         if "error" in answer:
             raise Failed(f"{method}: {answer['error']}")
@@ -213,8 +231,7 @@ class SyncClient(Client):
         self._ran = False
 
     async def start(self) -> None:
-        while self._follower.state is None:
-            await self.listen()
+        await until(lambda: self._follower.state is not None or self.gone.is_set())
 
     async def prompt(self) -> None:
         self._ran = False
@@ -270,8 +287,11 @@ class Lane:
         ):
             try:
                 client = await self._client(process, stack)
-                await client.start()
-                yield process, client
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(client.hear_all)
+                    await client.start()
+                    yield process, client
+                    tasks.cancel_scope.cancel()
             finally:
                 if process.returncode is None:
                     process.send_signal(signal.SIGKILL)
@@ -328,9 +348,9 @@ class Lane:
                 if self.kills >= kills:
                     return
                 # The log says that the turn has ended a moment before the server does.
-                with contextlib.suppress(*GONE), anyio.move_on_after(1):
-                    while not client.ended and before is not None and before.running is not None:
-                        await client.listen()
+                if before is not None and before.running is not None:
+                    with anyio.move_on_after(1):
+                        await until(lambda: client.ended)
                 client.ended = False
                 await client.prompt()
                 attempts += await self._kill(process, client)
@@ -342,16 +362,14 @@ class Lane:
         deadline = time.monotonic() + self.chance.random() * 2
         with contextlib.suppress(*GONE):
             while client.messages < messages and not client.ended and time.monotonic() < deadline:
-                with anyio.move_on_after(0.3):
-                    await client.listen()
+                await anyio.sleep(POLL_SECONDS / 5)
                 if answers:
                     await client.answer_all()
         await anyio.sleep(pause)
         process.send_signal(signal.SIGKILL)
         await process.wait()
-        with contextlib.suppress(*GONE), anyio.move_on_after(2):
-            while True:  # what was told before the end
-                await client.listen()
+        with anyio.move_on_after(5):
+            await client.gone.wait()
         self.kills += 1
         self.told += client.texts.items()
         state = await self.state()
@@ -368,8 +386,9 @@ class Lane:
                 now = await self.state()
                 if now is not None and now.running is None:
                     break
-                with contextlib.suppress(TimeoutError), anyio.fail_after(0.2):
-                    await client.listen()
+                if client.gone.is_set():
+                    raise Failed("the server ended by itself")
+                await anyio.sleep(0.1)
                 await client.answer_all()
         if waiting - set(client.asked):
             raise Failed(f"the approvals {sorted(waiting - set(client.asked))} were not asked again")
