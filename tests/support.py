@@ -49,7 +49,7 @@ from hames.ports import (
 )
 from hames.server.peers.sockets import PeerSockets
 from hames.store.jsonl import JsonlStore
-from hames.store.memory import MemoryStore
+from hames.store.memory import MemoryLog, MemoryStore
 from hames.store.places import Places
 from hames.testing.fakes.clock import CountingIds, FakeClock
 from hames.testing.fakes.model import OneModel, ScriptedModel
@@ -282,3 +282,13 @@ class BareAgent:
 
     def servers(self) -> Mapping[str, ServerStatus]:
         return {}
+
+
+def copied(store: MemoryStore, *, until_seq: int | None = None) -> MemoryStore:
+    """What a kill at this moment would leave."""
+    copy = MemoryStore()
+    copy.marked = set(store.marked)
+    for thread_id, log in store._logs.items():
+        left = copy._logs[thread_id] = MemoryLog(copy, thread_id, foreign=log.foreign)
+        left._records = [one for one in log.everything() if until_seq is None or one.seq <= until_seq]
+    return copy

@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from codex_tasks import run_other_tasks
+from hames.agents.codex.agent import CUT_OFF, CodexAgent, CodexThread
 from hames.agents.codex.history import told
 from hames.agents.codex.items import changes, completed_item
 from hames.agents.codex.models import CodexModels
@@ -18,7 +19,7 @@ from hames.app import open_engine
 from hames.config.load import load
 from hames.core.engine import Engine
 from hames.domain.commands import CreateThread, ForkThread, InterruptTurn, ResolveApproval, ReviewTarget
-from hames.domain.errors import InvalidCommand, UnknownModel
+from hames.domain.errors import InvalidCommand, ProviderError, UnknownModel
 from hames.domain.events import ApprovalRequested, ItemDelta, TurnEnded, UsageReported
 from hames.domain.ids import CallId, ItemId, ThreadId, TurnId
 from hames.domain.items import (
@@ -35,6 +36,7 @@ from hames.domain.options import Settings, ThreadServer
 from hames.domain.policy import Decision, ExternalSandbox
 from hames.domain.state import Change, ThreadState, Turn
 from hames.ports import Compact, Prompt, Review, Task
+from hames.testing.fakes.turn import FakeTurn
 from support import events, started
 
 MESSAGE = UserMessage(id=ItemId("i"), step=0, content=(TextInput(text="hi"),))
@@ -317,6 +319,20 @@ def test_a_review_names_its_target_in_codexs_words_and_may_only_read(target: Rev
     (first, settings), (second, asked) = requests(Review(target=target, message=MESSAGE))
     assert (first, settings["sandboxPolicy"]) == ("thread/settings/update", {"type": "readOnly"})
     assert (second, asked) == ("review/start", {"threadId": "their-thread", "target": theirs})
+
+
+def test_a_turn_that_was_cut_off_is_a_new_prompt_that_says_so(tmp_path: Path) -> None:
+    agent = CodexAgent(["codex"], memory=lambda: tmp_path, model_list=tmp_path / "models", environment={})
+    thread, task = CodexThread(agent), Prompt(message=MESSAGE)
+    cut_off = FakeTurn(ThreadState(id=ThreadId("ses_1"), settings=Settings(model="codex/default", cwd="/")), task)
+    cut_off.continued = True
+    assert thread.task(task, cut_off) is task, "Codex never heard of it"
+    agent.threads.keep(cut_off.thread_id, "theirs", {cut_off.turn_id: "t"})
+    asked = thread.task(task, cut_off)
+    assert isinstance(asked, Prompt)
+    assert asked.message.content == (TextInput(text=CUT_OFF), TextInput(text="hi"))
+    with pytest.raises(ProviderError, match="cannot continue a review or a compaction"):
+        thread.task(Compact(), cut_off)
 
 
 def test_a_summary_is_asked_for_with_the_settings_of_the_thread() -> None:

@@ -13,10 +13,12 @@ from flint_support import SELECTORS, wired
 from hames.client.appserver.client import AppServerClient
 from hames.core.engine import Engine
 from hames.protocols.flint import messages as m
-from hames.testing.fakes.model import OneModel, ScriptedModel, hang, say
+from hames.store.memory import MemoryStore
+from hames.testing.fakes.clock import CountingIds
+from hames.testing.fakes.model import OneModel, ScriptedModel, call, hang, say
 from hames.tui.pickers import Help, Line, Picker
 from hames.tui.session import NewThreadSettings
-from support import engine
+from support import copied, created, engine, question, started
 
 
 @asynccontextmanager
@@ -262,3 +264,24 @@ async def test_an_unknown_command_is_not_taken_for_a_far_one() -> None:
         await stage.says("/dctor")
         await stage.shows("Unknown command /dctor")
         assert "editor" not in stage.screen()
+
+
+async def test_a_turn_that_was_cut_off_goes_on_and_its_question_is_asked_again() -> None:
+    store = MemoryStore()
+    models = OneModel(ScriptedModel([call("asking")]), selectors=SELECTORS)
+    async with engine(models, store=store) as first:
+        thread = await created(first)
+        watcher = await first.watch(thread.id)
+        await started(first, thread.id)
+        await question(watcher)
+        left = copied(store)
+    models = OneModel(ScriptedModel([say("All done.")]), selectors=SELECTORS)
+    async with (
+        engine(models, store=left, ids=CountingIds(1000)) as again,
+        staged(again, resume=thread.id, size=(100, 30)) as stage,
+    ):
+        await stage.shows("Hames stopped while this turn ran. The turn continues")
+        await stage.asked()
+        await stage.shows("days ago)")  # the clock of the test is an old one
+        await stage.presses("y")
+        await stage.shows("All done.")

@@ -22,7 +22,7 @@ from hames.domain.commands import (
     SteerTurn,
     SubmitPrompt,
 )
-from hames.domain.errors import ApprovalNotFound, TurnBusy
+from hames.domain.errors import ApprovalNotFound, InvalidCommand, TurnBusy
 from hames.domain.events import (
     TURN_CONTINUED,
     TURN_PAUSED,
@@ -41,27 +41,17 @@ from hames.domain.options import Overrides
 from hames.domain.request import CallBlock, ResultBlock, TextBlock
 from hames.domain.state import ThreadState
 from hames.ports import Tell
-from hames.store.memory import MemoryLog, MemoryStore
+from hames.store.memory import MemoryStore
 from hames.testing.fakes.clock import CountingIds, FakeClock
 from hames.testing.fakes.model import ScriptedModel, Step, call, call_raw, hang, say, think
 from hames.tools.ask_user import AskUserTool
-from support import ASKING, STUCK, BareAgent, PlainTool, created, engine, question, started, turn_end, until
+from support import ASKING, STUCK, BareAgent, PlainTool, copied, created, engine, question, started, turn_end, until
 
 pytestmark = pytest.mark.anyio
 TEXT = (TextInput(text="go"),)
 APPEND_A = call_raw("append", '{"word": "a"}', call_id="a")
 APPEND_B = call_raw("append", '{"word": "b"}', call_id="b")
 APPEND_C = call_raw("append", '{"word": "c"}', call_id="c")
-
-
-def copied(store: MemoryStore, *, until_seq: int | None = None) -> MemoryStore:
-    """What a kill at this moment would leave."""
-    copy = MemoryStore()
-    copy.marked = set(store.marked)
-    for thread_id, log in store._logs.items():
-        left = copy._logs[thread_id] = MemoryLog(copy, thread_id, foreign=log.foreign)
-        left._records = [one for one in log.everything() if until_seq is None or one.seq <= until_seq]
-    return copy
 
 
 def records(store: MemoryStore, thread_id: ThreadId) -> list[Record]:
@@ -499,6 +489,22 @@ async def test_a_thread_that_wants_its_turns_to_end_has_them_ended() -> None:
     assert ended.status == "interrupted"
     assert ended.error is not None
     assert ended.error.message == "interrupted: the harness stopped while this turn ran"
+
+
+async def test_a_client_sets_it_for_its_thread_where_it_sets_options_of_the_model() -> None:
+    async with engine(ScriptedModel()) as the_engine:
+        thread = await created(the_engine, options={"after_crash": "ask"})
+        assert thread.settings.after_crash == "ask"
+        assert thread.settings.options == {}
+        with pytest.raises(InvalidCommand, match="its values are: go_on, ask, end"):
+            await created(the_engine, options={"after_crash": "perhaps"})
+
+
+async def test_the_configuration_counts_for_threads_that_say_nothing() -> None:
+    thread_id, left = await cut_off(say("Hm", cut=True))
+    async with next_engine(ScriptedModel(), store=left, after_crash="end") as again:
+        await again.watch(thread_id)
+    assert one_turn(left, thread_id).status == "interrupted"
 
 
 @pytest.mark.parametrize(("decision", "status"), [("once", "completed"), ("reject", "interrupted")])

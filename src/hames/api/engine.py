@@ -44,7 +44,7 @@ from hames.domain.items import TextInput, UserInput
 from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.options import Overrides
-from hames.domain.policy import AgentName, ApprovalPolicy, Decision, SandboxPolicy
+from hames.domain.policy import AfterCrash, AgentName, ApprovalPolicy, Decision, DefaultAnswer, SandboxPolicy
 from hames.domain.state import Change, ThreadState, Turn
 from hames.domain.undo import UndoReport
 from hames.ports import HostTool, Provider
@@ -66,6 +66,9 @@ class EngineOptions(TypedDict, total=False):
     allow_degraded: bool
     instructions: str
     max_steps: int
+    after_crash: AfterCrash
+    approval_deadline: int
+    approval_default: DefaultAnswer
     extra_path: Sequence[str]
     extra_read: Sequence[str]
     extra_cache: Sequence[str]
@@ -95,12 +98,14 @@ async def open_engine(
     builtin_tools: bool = True,
     provider: Provider | None = None,
     environment: Mapping[str, str] | None = None,
+    continue_turns: bool = False,
     **options: Unpack[EngineOptions],
 ) -> AsyncGenerator["LocalEngine"]:
     """An engine for one workspace, closed with the block. Raises `Misconfigured`.
 
     `tools` are your own; without `builtin_tools` they are the only ones. `provider` replaces every model service.
     `environment` is where keys and endpoints come from; None: the environment of this process.
+    `continue_turns`: opening a thread goes on with a turn whose process stopped; else the next prompt ends that turn.
     """
     given = {name: _plain(value) for name, value in options.items() if value is not None}
     loaded = load(given, os.environ if environment is None else environment)
@@ -114,6 +119,7 @@ async def open_engine(
         added_tools=app.host_tools(tools),
         builtin_tools=builtin_tools,
         shares=not tools and builtin_tools and provider is None,
+        continues=continue_turns,
     ) as engine:
         yield LocalEngine(engine)
 

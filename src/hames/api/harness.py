@@ -271,6 +271,7 @@ class Harness:
             system_prompt=system_prompt,
             compacts=False,  # messages are appended and never modified
             supervises=False,
+            continues=False,  # a program decides for itself; its next prompt ends a turn that was cut off
             text_block_ended=self._hear_text,
         )
         async with app.open_engine(
@@ -287,10 +288,9 @@ class Harness:
             yield engine
 
     async def _begin(self, engine: Engine) -> ThreadId:
-        if self.thread_id is None:
-            state = await execute_from_library(engine, CreateThread())
-        else:
-            state = await execute_from_library(engine, ResumeThread(thread_id=ThreadId(self.thread_id)))
+        known = self.thread_id
+        opening = ResumeThread(thread_id=ThreadId(known)) if known is not None else CreateThread()
+        state = await execute_from_library(engine, opening)
         assert isinstance(state, ThreadState)
         self.thread_id, self._state = state.id, state
         return state.id

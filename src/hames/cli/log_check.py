@@ -44,7 +44,7 @@ async def _repair(client: AppServerClient, thread_ids: list[ThreadId], refused: 
     """Opening a thread mends its log. Those that cannot be opened go to `refused`, each with the reason."""
     for thread_id in thread_ids:
         try:
-            await client.read_thread(thread_id)
+            await client.resume_thread(thread_id)
         except AppServerError as why:
             refused[thread_id] = str(why)
     return 0

@@ -3,6 +3,7 @@
   hames run "Why does test_cart fail?"
   git diff | hames run "Review this change" --file -
   hames run --continue "And now fix it" --approval-policy never
+  hames run --continue                   go on with a turn that was cut off because Hames stopped
   hames run "List the public functions" --output-schema functions.schema.json > functions.json
   hames run "Fix the build" --json | jq -c 'select(.type == "item.completed")'
 
@@ -207,7 +208,8 @@ class PromptRun:
         """Nothing is begun with what cannot be used. Raises `InvalidCommand`."""
         if self._config or self._wishes:
             await self._check_options(client)
-        await check_attachments(content(self._parts), str(self._options.cwd))
+        if self._parts:
+            await check_attachments(content(self._parts), str(self._options.cwd))
 
     async def _check_options(self, client: AppServerClient) -> None:
         model = flags.chosen_model(self._args, self._options) or (await client.read_config(self._args.thread)).model

@@ -1,6 +1,13 @@
 """What a turn needs of its agent beyond what every agent can do, and what is said when the agent cannot."""
 
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from hames.core.engine_rules import EngineRules
+from hames.domain.events import Event, Noticed, SettingsChanged
 from hames.domain.options import Settings
+from hames.domain.state import ThreadState
 from hames.ports import Ability
 
 REFUSALS: dict[Ability, str] = {
@@ -28,3 +35,20 @@ def needed_abilities(settings: Settings, defaults: Settings) -> list[Ability]:
 def _instructions(settings: Settings) -> tuple[str, ...]:
     """Without those of a collaboration mode: clients send their own with every turn, and the mode has its effect."""
     return settings.instructions, settings.base_instructions, settings.personality
+
+
+def moved_model(state: ThreadState, before: Sequence[Event], rules: EngineRules) -> list[Event]:
+    """Where one agent runs every turn: moves a thread with another model to the default model, and says so.
+
+    `before` is what will be written before the turn.
+    """
+    chosen = [event.settings for event in before if isinstance(event, SettingsChanged)]
+    settings = chosen[-1] if chosen else state.settings
+    if not rules.only_agent or settings.model.partition("/")[0] == rules.only_agent:
+        return []
+    model = rules.defaults.model
+    words = f"This thread used {settings.model}. On this server every turn runs on {model}, so it continues there."
+    return [
+        SettingsChanged(settings=replace(settings, model=model, options={})),
+        Noticed(source="hames", name="model_changed", severity="warning", message=words),
+    ]

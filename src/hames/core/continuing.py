@@ -25,7 +25,7 @@ from hames.domain.continuing import (
 from hames.domain.endings import endings
 from hames.domain.errors import HarnessError, ThreadInUse, ThreadNotFound
 from hames.domain.events import Event, QueueHeld
-from hames.domain.ids import CallId, ItemId, TurnId
+from hames.domain.ids import CallId, ItemId, ThreadId, TurnId
 from hames.domain.items import ToolCall, UserMessage
 from hames.domain.policy import AfterCrash
 from hames.domain.state import Turn
@@ -132,17 +132,28 @@ class CutOffTurns:
 
     async def continue_all(self) -> None:
         """Opens the threads whose turns were running when their process stopped. Raises nothing."""
-        for thread_id in await self._threads.running():
+        try:
+            marked = await self._threads.running()
+        except (HarnessError, OSError):
+            log.exception("turns.not_found")
+            return
+        for thread_id in marked:
             try:
-                loaded = await self._threads.open(thread_id)
-                if not loaded.busy:
-                    loaded.thread.log.mark_running(running=False)
-            except ThreadNotFound:
-                await self._threads.unmark(thread_id)
-            except ThreadInUse:
-                continue  # another process runs it
-            except HarnessError:
+                await self._continue_marked(thread_id)
+            except Exception:  # one thread must not keep the others from going on
                 log.exception("turn.not_continued", extra={"thread_id": thread_id})
+
+    async def _continue_marked(self, thread_id: ThreadId) -> None:
+        try:
+            loaded = await self._threads.open(thread_id)
+        except ThreadInUse:  # another process runs it
+            return
+        except ThreadNotFound:
+            await self._threads.unmark(thread_id)
+            return
+        state = loaded.thread.state
+        if not loaded.busy and (not state.queue or state.queue_held):
+            loaded.thread.log.mark_running(running=False)
 
 
 async def finish_calls(turn: LoopTurn) -> None:

@@ -1,11 +1,15 @@
 """A thread's settings, from defaults and what clients ask for. Nothing half-valid gets in."""
 
+from typing import get_args
+
 from msgspec.structs import replace
 
 from hames.domain.errors import InvalidCommand
 from hames.domain.options import Overrides, Settings, without_values
-from hames.domain.policy import SandboxPolicy, WorkspaceWrite
+from hames.domain.policy import AfterCrash, SandboxPolicy, WorkspaceWrite
 from hames.ports import Models, Workspace
+
+AFTER_CRASH = "after_crash"
 
 
 async def overridden(settings: Settings, overrides: Overrides, models: Models, workspace: Workspace) -> Settings:
@@ -40,7 +44,11 @@ async def overridden(settings: Settings, overrides: Overrides, models: Models, w
     if overrides.mcp_servers is not None:
         changes["mcp_servers"] = tuple(map(without_values, overrides.mcp_servers))
     if overrides.options is not None:
-        changes["options"] = {**settings.options, **_options(overrides.options, models)}
+        # Not an option of a model, but it travels with them: every protocol that can set one can set this.
+        named = {name: value for name, value in overrides.options.items() if name != AFTER_CRASH}
+        changes["options"] = {**settings.options, **_options(named, models)}
+        if AFTER_CRASH in overrides.options:
+            changes[AFTER_CRASH] = _after_crash(overrides.options[AFTER_CRASH])
     return replace(settings, **changes) if changes else settings
 
 
@@ -68,3 +76,10 @@ def _options(options: dict[str, str], models: Models) -> dict[str, str]:
             values = ", ".join(dict.fromkeys(choices[name]))
             raise InvalidCommand(f"option {name!r} has no value {choice!r}; its values are: {values}")
     return options
+
+
+def _after_crash(value: str) -> AfterCrash:
+    for known in get_args(AfterCrash):
+        if value == known:
+            return known
+    raise InvalidCommand(f"{AFTER_CRASH} has no value {value!r}; its values are: {', '.join(get_args(AfterCrash))}")

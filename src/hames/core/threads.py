@@ -156,6 +156,9 @@ class Threads:
 
     async def close(self) -> None:
         for loaded in list(self.loaded.values()):
+            if loaded.thread.failure is not None:  # what was told and not stored, if the disk takes it now
+                with suppress(HarnessError):
+                    await loaded.thread.write_unstored()
             await loaded.thread.close()
         for thread_id in self._ephemeral:
             with suppress(HarnessError):

@@ -71,6 +71,8 @@ class RunningTurn:
         self.continued = continued
         self.can_continue = False
         """Whether the next process could go on with it: its agent is known, and can."""
+        self.keeps_questions = True
+        """Its questions can be asked again by the next process: our own loop runs it."""
         self.pauses = False
         """When it is stopped, it is left for the next process instead of ended."""
         self.step = 0
@@ -228,7 +230,7 @@ class RunningTurn:
     async def _pause(self) -> None:
         """Closes what cannot go on, and leaves the turn running in the log."""
         thread, turn = self._thread, current_turn(self)
-        cut_off = close_cut_off(thread.state, self.new_item_id)
+        cut_off = close_cut_off(thread.state, self.new_item_id, keep_questions=self.keeps_questions)
         try:
             await thread.emit(*cut_off.events, paused_notice(turn, cut_off.message))
         except StorageFailed:  # the next process closes it

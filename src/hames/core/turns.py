@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
 from hames.core import attachments
-from hames.core.abilities import REFUSALS, needed_abilities
+from hames.core.abilities import REFUSALS, moved_model, needed_abilities
 from hames.core.continuing import CutOffTurns, after_crash, is_ours
 from hames.core.history import find_duplicate_submit, past_events
 from hames.core.loop_agent import LoopAgent, LoopThread
@@ -176,7 +176,7 @@ class Turns:
         turn = self._handle(loaded, TurnId(self._ids.new("turn")))
         schema = task.output_schema if isinstance(task, Prompt) else NOTHING
         started = TurnStarted(turn_id=turn.turn_id, kind=_kind(task), output_schema=schema, meta=meta, by=by)
-        events: list[Event] = [*before, *self._move(loaded, before), started]
+        events: list[Event] = [*before, *moved_model(loaded.thread.state, before, self._threads.rules), started]
         if not isinstance(task, Compact):
             events.append(ItemStarted(turn_id=turn.turn_id, item=task.message))
             events.append(ItemCompleted(turn_id=turn.turn_id, item=task.message))
@@ -202,7 +202,8 @@ class Turns:
             patient=continued and self._threads.rules.leaves_turns,
             rulebook=self._loop.rulebook,
         )
-        turn.can_continue = is_ours(loaded, self._threads) and after_crash(loaded, self._threads) != "end"
+        turn.keeps_questions = is_ours(loaded, self._threads)
+        turn.can_continue = turn.keeps_questions and after_crash(loaded, self._threads) != "end"
         return turn
 
     async def _ready(self, thread_id: ThreadId) -> LoadedThread:
@@ -215,20 +216,6 @@ class Turns:
     def _start(self, work: Callable[..., Coroutine[object, object, None]], *about: object) -> None:
         assert self.tasks is not None
         self.tasks.start_soon(work, *about)
-
-    def _move(self, loaded: LoadedThread, before: Sequence[Event]) -> list[Event]:
-        """Where one agent runs every turn: moves a thread with another model to the default model, and says so."""
-        only = self._threads.rules.only_agent
-        chosen = [event.settings for event in before if isinstance(event, SettingsChanged)]
-        settings = chosen[-1] if chosen else loaded.thread.state.settings
-        if not only or settings.model.partition("/")[0] == only:
-            return []
-        model = self._threads.rules.defaults.model
-        words = f"This thread used {settings.model}. On this server every turn runs on {model}, so it continues there."
-        return [
-            SettingsChanged(settings=replace(settings, model=model, options={})),
-            Noticed(source="hames", name="model_changed", severity="warning", message=words),
-        ]
 
     async def add_history(self, command: AddHistory) -> ThreadState:
         loaded = await self._ready(command.thread_id)

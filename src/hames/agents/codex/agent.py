@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import anyio
+from msgspec.structs import replace
 
 from hames.agents.codex import models
 from hames.agents.codex.history import told, told_instructions
@@ -18,12 +19,17 @@ from hames.agents.codex.turn import STEER_SECONDS, CodexTurn, codex_notice
 from hames.agents.process import AgentProcess, ProgramRefused
 from hames.agents.thread_map import Known, ThreadMap, digest
 from hames.domain.errors import InvalidCommand, ProviderError
-from hames.domain.items import UserMessage
+from hames.domain.items import TextInput, UserMessage
 from hames.domain.json import Json
 from hames.domain.servers import ServerStatus
 from hames.domain.state import ThreadState, Turn
-from hames.ports import Ability, Compact, Task, TurnHandle
+from hames.ports import Ability, Compact, Prompt, Task, TurnHandle
 from hames.ports.sandbox import ProcessGuard
+
+CUT_OFF = (
+    "The turn with the following prompt was cut off when the harness stopped. Go on where it stopped. "
+    "A command that was running then may have run, wholly or in part: look before you run it again. The prompt was:"
+)
 
 
 class CodexAgent:
@@ -66,7 +72,7 @@ class CodexThread:
     """Implements `ports.AgentThread`."""
 
     abilities: frozenset[Ability] = frozenset(
-        {"review", "compact", "steer", "instructions", "outputSchema", "mcpServers"}
+        {"review", "compact", "steer", "instructions", "outputSchema", "mcpServers", "continue"}
     )
 
     def __init__(self, agent: CodexAgent) -> None:
@@ -75,7 +81,8 @@ class CodexThread:
         self._started = anyio.Event()
 
     async def run(self, task: Task, turn: TurnHandle) -> str:
-        turn.step = 1
+        turn.step += 1
+        task = self.task(task, turn)
         async with self._agent.started(turn.settings.cwd) as process:
             try:
                 await self._agent.list_models(process)
@@ -92,6 +99,16 @@ class CodexThread:
                 raise
             finally:
                 self._turn, self._started = None, anyio.Event()
+
+    def task(self, task: Task, turn: TurnHandle) -> Task:
+        """What Codex is asked for. It cannot take up a turn of its own again, but a new one knows what that did."""
+        known = self._agent.threads.known(turn.thread_id)
+        if not turn.continued or known is None or turn.turn_id not in known.turns:
+            return task
+        if not isinstance(task, Prompt):
+            raise ProviderError("Codex cannot continue a review or a compaction that was cut off: start it again")
+        message = replace(task.message, content=(TextInput(text=CUT_OFF), *task.message.content))
+        return replace(task, message=message)
 
     async def steer(self, message: UserMessage) -> None:
         with anyio.move_on_after(STEER_SECONDS):

@@ -6,12 +6,6 @@ export type DeltaOperation = SetOperation | AppendTextOperation;
 export type HarnessCommand = Submit | Cancel | Steer | Approve | Configure | Dequeue | Rename | Compact | Review;
 export type ServerMessage = StateMessage | DeltaMessage | ErrorMessage | ThreadsMessage;
 
-export interface Actor {
-  kind: "agent" | "client" | "hames" | "rule" | "token" | "user";
-  name?: string;
-  via?: string;
-  client?: string;
-}
 /**
  * What `always` would allow. `text` is a phrase such as "further changes to a.py, for the rest of this thread".
  *
@@ -45,7 +39,7 @@ export interface Approval {
   tool?: string;
   input?: unknown;
   alwaysCovers?: AlwaysCovers | null;
-  projectCovers?: AlwaysCovers | null;
+  askedAt?: number;
 }
 /**
  * One file of a change. `path` is absolute, `diff` is unified.
@@ -64,7 +58,6 @@ export interface Approve {
   decision: "always" | "once" | "reject";
   note?: string;
   content?: unknown;
-  scope?: "project" | "thread";
 }
 /**
  * The body of `POST /threads/{id}/archive`.
@@ -206,24 +199,6 @@ export interface ConfigOption {
   value: string;
   choices: Choice[];
 }
-/**
- * `tokens` is an estimate. `count`: how many messages, calls or results there are.
- */
-export interface ContextPart {
-  name: string;
-  tokens: number;
-  count?: number;
-}
-/**
- * `tokens` is an estimate of the next request; from `limit` on the conversation is shortened.
- */
-export interface ContextReport {
-  tokens: number;
-  limit: number;
-  window: number;
-  parts: ContextPart[];
-  shortened?: string[];
-}
 export interface DeltaMessage {
   type: "delta";
   operations: (SetOperation | AppendTextOperation)[];
@@ -281,7 +256,6 @@ export interface HarnessMessage {
   error?: string;
   attachments?: Attachment[];
   citations?: Citation[];
-  by?: Actor | null;
 }
 /**
  * If `output_truncated`, the beginning of `output` is missing. `pictures`: how many the tool returned. `reason`:
@@ -302,8 +276,6 @@ export interface HarnessToolCall {
   changes?: FileChange[];
   pictures?: number;
   reason?: string;
-  decision?: "" | "always" | "once" | "reject" | "void";
-  decidedBy?: Actor | null;
 }
 export interface HarnessState {
   status: "error" | "idle" | "running";
@@ -359,7 +331,6 @@ export interface QueuedPrompt {
   id: string;
   prompt: string;
   attachments?: Attachment[];
-  by?: Actor | null;
 }
 export interface Settings {
   model: string;
@@ -422,37 +393,6 @@ export interface NewThread {
     [k: string]: string;
   } | null;
 }
-export interface PathLeftAlone {
-  path: string;
-  why: string;
-}
-/**
- * `path` is relative to the workspace.
- */
-export interface RestoredPath {
-  path: string;
-  action: "brought back" | "changed back" | "permissions" | "removed";
-}
-/**
- * Those that run, and the last that have ended, oldest first.
- */
-export interface ProcessPage {
-  processes: ProcessRow[];
-}
-/**
- * `number` names it within its thread. `exitCode` is negative for a signal, and null while it runs.
- */
-export interface ProcessRow {
-  number: number;
-  command: string;
-  cwd: string;
-  terminal: boolean;
-  running: boolean;
-  seconds: number;
-  outputBytes: number;
-  exitCode: number | null;
-  tail: string;
-}
 /**
  * `message` says what is missing.
  */
@@ -501,8 +441,6 @@ export interface ServerStatus {
   warnings?: string[];
   canAddDevices?: boolean;
   maxSteps?: number;
-  role?: "approver" | "driver" | "observer" | "owner";
-  user?: string;
 }
 export interface StateAnswer {
   rev: number;
@@ -531,29 +469,6 @@ export interface ThreadPage {
 export interface Timeline {
   seq: number;
   marks: Mark[];
-}
-/**
- * The body of `POST /threads/{id}/undo`. Without `turnId`: the last turn that changed files; `later`: what every
- *     later turn did as well. Files that others have changed since are left alone, unless `overwrite`. `preview`: only
- *     tell what would happen.
- */
-export interface Undo {
-  turnId?: string | null;
-  later?: boolean;
-  redo?: boolean;
-  paths?: string[];
-  overwrite?: boolean;
-  preview?: boolean;
-}
-/**
- * `message` says it in one sentence. `conflicts` were changed by somebody else; `notKept` cannot be restored.
- */
-export interface UndoAnswer {
-  turns: string[];
-  message: string;
-  restored: RestoredPath[];
-  conflicts: PathLeftAlone[];
-  notKept: PathLeftAlone[];
 }
 export interface Upload {
   id: string;

@@ -1095,11 +1095,13 @@ export interface TurnPlanUpdated {
   _meta?: unknown;
 }
 /**
- * A question is closed: somebody answered it, or the turn ended.
+ * A question is closed. `ended` says how, where nobody answered it: its deadline passed (`timedOut`), nobody who
+ *     could answer was connected (`noClient`), whoever asked no longer needs it (`withdrawn`), or the turn ended.
  */
 export interface ServerRequestResolved {
   threadId: string;
   requestId: string | number;
+  ended?: "answered" | "noClient" | "timedOut" | "turnEnded" | "withdrawn";
   _meta?: unknown;
 }
 export interface ThreadStartParams {

@@ -10,7 +10,7 @@ import type { AlwaysScope, Approval, Decision } from "@hames/client";
 import { type KeyboardEvent, type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { Icon } from "../shell/icons.js";
 import { CodeBlock } from "../text/code-block.js";
-import { sentence } from "../text/format.js";
+import { ago, sentence } from "../text/format.js";
 import { hides, Visible } from "../text/visible.js";
 import { WithCode } from "../text/with-code.js";
 import { useIsFirst, useThreadTools } from "../thread/context.js";
@@ -167,6 +167,7 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
             <WithCode text={sentence(approval.reason ?? "")} />
           </span>
         )}
+        {age(approval) && <span className="approval-age">{age(approval)}</span>}
       </div>
       {notAnswering && <p className="approval-scope">{notAnswering}</p>}
       {approval.kind === "elicitation" ? (
@@ -259,6 +260,12 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
       )}
     </div>
   );
+}
+
+/** How long it has waited: it outlives the server that asked it. Nothing in the first minute. */
+function age({ askedAt = 0 }: Approval): string {
+  const now = Date.now();
+  return askedAt > 0 && now - askedAt >= 60_000 ? `asked ${ago(askedAt, now)} ago` : "";
 }
 
 /** Whether the reason is more than the command once again. */
