@@ -3,12 +3,12 @@ result; reading the note costs nothing, and it counts only for the same kernel a
 
 import os
 import platform
-import shutil
 from pathlib import Path
 
 import msgspec
 
 from hames.domain.value import Value
+from hames.executables import find_program
 from hames.private_files import write_private
 
 NAME = "sandbox-proof.json"
@@ -40,7 +40,7 @@ def is_sandbox_proved(state_dir: Path) -> bool:
 
 
 def _here() -> SandboxProof:
-    program = shutil.which("bwrap", path=os.defpath + ":/usr/local/bin") or ""
+    program = find_program("bwrap", path=os.environ.get("PATH"))
     try:
         changed = Path(program).stat().st_mtime_ns if program else 0
     except OSError:
