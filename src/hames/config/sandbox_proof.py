@@ -1,5 +1,5 @@
 """Whether the sandbox was proved to hold on this machine. `hames doctor` and `hames setup` try it out and note the
-result; reading the note costs nothing, and it counts only for the same kernel and the same bubblewrap."""
+result; reading the note costs nothing, and it counts only for the same kernel and the same bubblewrap in PATH."""
 
 import os
 import platform
