@@ -171,6 +171,7 @@ def test_a_command_offers_the_shared_flags_it_has_a_use_for() -> None:
         "models": ["--cwd"],
         "setup": ["--model"],
         "mcp": ["--cwd"],
+        "policy": ["--cwd"],
         "sandbox": ["--cwd"],
         "eval": ["--model", "--agent", "--sandbox", "--log-file", "--log-level"],
     }

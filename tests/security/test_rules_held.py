@@ -119,8 +119,10 @@ write = "*.lock"
 @pytest.mark.needs("bwrap", "rg")
 @pytest.mark.parametrize("policy", ["never", "onRequest"])
 async def test_denied_files_are_out_of_reach_for_every_tool_and_every_program(workspace: Path, policy: str) -> None:
-    reading = "for d in */; do cat $d* 2>&1; done; python3 -c \"import pathlib; print(pathlib.Path('secrets/key.txt').exists())\""
-    writing = "n=uv; echo changed > $n.lock; rm -f uv.loc?; mv src other 2>&1; mv secrets s2 2>&1; python3 -c \"open('uv.' + 'lock', 'w')\""
+    look = "import pathlib; print(pathlib.Path('secrets/key.txt').exists())"
+    reading = f'for d in */; do cat $d* 2>&1; done; python3 -c "{look}"'
+    writing = "n=uv; echo changed > $n.lock; rm -f uv.loc?; mv src other 2>&1; mv secrets s2 2>&1"
+    writing += """; python3 -c "open('uv.' + 'lock', 'w')\""""
     tools: list[tuple[str, dict[str, object]]] = [
         ("read", {"path": "secrets/key.txt"}),
         ("read", {"path": "src/../src/a.pem"}),
@@ -144,7 +146,8 @@ async def test_denied_files_are_out_of_reach_for_every_tool_and_every_program(wo
 
 @pytest.mark.needs("bwrap")
 async def test_a_denied_command_is_refused_with_the_rule_whatever_was_allowed(workspace: Path) -> None:
-    rules = '[[rules]]\naction = "deny"\ncommand = "touch *"\nwhy = "use write"\n\n[[rules]]\naction = "allow"\ncommand = "*"\n'
+    rules = '[[rules]]\naction = "deny"\ncommand = "touch *"\nwhy = "use write"\n\n'
+    rules += '[[rules]]\naction = "allow"\ncommand = "*"\n'
     run = ("shell", {"command": "touch marker"})
     hidden = ("shell", {"command": "bash -c 'touch marker'"})
     doubtful = ("shell", {"command": "x=touch; $x marker"})

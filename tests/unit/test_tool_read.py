@@ -50,7 +50,7 @@ async def read(shop: Workshop, content: bytes, **arguments: int) -> str:
 async def test_lines_come_with_their_numbers(tmp_path: Path) -> None:
     async with workshop(tmp_path / "w") as shop:
         work = await shop.prepare("read", path="f")
-        assert work.intent == Harmless()
+        assert work.intent == Harmless(reads=(str(shop.root / "f"),))
         assert isinstance(work.item, ToolCall)
         assert await read(shop, b"one\n  two\n\n") == "     1\tone\n     2\t  two\n     3\t"
 

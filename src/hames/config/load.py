@@ -408,7 +408,7 @@ def _take(
 def _unknown(name: str, origin: str, known: Collection[str]) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(name, known, n=1)
+    near = sorted(get_close_matches(name, known), key=lambda one: sorted(one) != sorted(name))  # swapped letters first
     meant = f" Did you mean {near[0]!r}?" if near else ""
     if name in OTHER_TOOLS:
         meant += f" {OTHER_TOOLS[name]}."

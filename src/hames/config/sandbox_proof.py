@@ -1,14 +1,14 @@
 """Whether the sandbox was proved to hold on this machine. `hames doctor` and `hames setup` try it out and note the
-result; reading the note costs nothing, and it counts only for the same kernel and the same bubblewrap."""
+result; reading the note costs nothing, and it counts only for the same kernel and the same bubblewrap in PATH."""
 
 import os
 import platform
-import shutil
 from pathlib import Path
 
 import msgspec
 
 from hames.domain.value import Value
+from hames.executables import find_program
 from hames.private_files import write_private
 
 NAME = "sandbox-proof.json"
@@ -40,7 +40,7 @@ def is_sandbox_proved(state_dir: Path) -> bool:
 
 
 def _here() -> SandboxProof:
-    program = shutil.which("bwrap", path=os.defpath + ":/usr/local/bin") or ""
+    program = find_program("bwrap", path=os.environ.get("PATH"))
     try:
         changed = Path(program).stat().st_mtime_ns if program else 0
     except OSError:

@@ -73,7 +73,7 @@ def decide(
         return without
     if rule.action == "ask":
         if without.action == "deny":
-            return without
+            return replace(without, reason=f"{without.reason}; {rules.reason}", rule=rule)
         if policy == "never":
             why = f"{rules.reason}, and approvals are off (`never`)"
             return Ruling(action="deny", sandbox=sandbox, reason=why, rule=rule)

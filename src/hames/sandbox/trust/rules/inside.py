@@ -168,7 +168,9 @@ class _Look:
             if word.text is None:
                 self._doubt("what a shell in it runs cannot be known in advance")
             else:
-                self.script(word.text.partition("=")[2] if re.match(r"\w+=", word.text) else word.text, depth + 1)
+                self.script(word.text, depth + 1)
+                if assigned := re.match(r"[\w.-]+=", word.text):  # `alias name=command`
+                    self.script(word.text[assigned.end() :], depth + 1)
 
     def _interpreter(self, command: ScriptCommand, name: str, words: tuple[ScriptWord, ...], depth: int) -> None:
         for word in words:

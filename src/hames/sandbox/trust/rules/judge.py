@@ -28,6 +28,7 @@ from hames.sandbox.trust.rules.shell_script import ScriptCommand, ScriptWord
 
 _WRITES = (">", ">>", ">|", ">&", "<>")
 _SHOWN = 80
+_NESTED = re.compile(r"\$[({]|`|<<|[<>]\(|\bcase\b|\bfunction\b|\(\s*\)")
 
 
 def judge_intent(
@@ -111,6 +112,9 @@ def _of_command(rule: Rule, contents: Contents, intent: RunCommand) -> Iterator[
             yield in_doubt(rule, f"{where} names the same words")
     for doubt in contents.doubts[:1]:
         yield in_doubt(rule, doubt)
+    if _NESTED.search(intent.command) and mentions(rule.command, intent.command):
+        # The net below the reader: where shell is nested, naming the words is enough to be asked about.
+        yield in_doubt(rule, "it names the same words inside nested shell")
     if intent.process:
         yield in_doubt(rule, f"it is input for {intent.process}")
 

@@ -118,6 +118,7 @@ class _Reader:
             inner = text[self._at + 2 : end] if end >= 0 else text[self._at + 2 :]
             self._substitutions(inner)
             if end >= 0 and "(" not in inner:
+                self._inner(inner)  # bash calculates, other shells run it
                 self._at = end + 2
                 return
         if character == "&" and text.startswith(("&>", "&>>"), self._at):
