@@ -412,3 +412,13 @@ def test_budgets_are_read() -> None:
     found = read_budgets({"turn": {"usd": 2, "steps": 50}, "day": {"usd": 20.5}}, "config.toml")
     assert found == Budgets(turn=BudgetLimits(usd=2.0, steps=50), day=BudgetLimits(usd=20.5))
     assert not read_budgets({}, "config.toml")
+
+
+async def test_the_report_of_a_thread_says_how_much_of_its_budgets_is_used() -> None:
+    budgets = Budgets(thread=BudgetLimits(tokens=100), turn=BudgetLimits(steps=9))
+    async with engine(ScriptedModel([say("done")]), budgets=budgets) as house:
+        thread = await created(house)
+        await whole_turn(house, thread.id)
+        report = await house.execute(ReadContext(thread_id=thread.id))
+    assert isinstance(report, ContextReport)
+    assert report.budgets == ("15 tokens of the 100 tokens of this thread",)
