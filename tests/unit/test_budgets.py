@@ -18,12 +18,14 @@ from hames.domain.approvals import Elicit
 from hames.domain.budgets import BudgetLimits, Budgets, Spending
 from hames.domain.commands import (
     CompactThread,
+    ReadContext,
     ResolveApproval,
     ReviewTarget,
     StartReview,
     SteerTurn,
     SubmitPrompt,
 )
+from hames.domain.context_report import ContextReport
 from hames.domain.errors import Misconfigured
 from hames.domain.events import ApprovalRequested, ContextAdded, Noticed, TurnEnded, UsageReported
 from hames.domain.ids import ThreadId

@@ -197,10 +197,9 @@ def used_of_budgets(
     """For people: how much of each budget is used. The day is known only while a turn runs."""
     if not rules.budgets:
         return ()
-    spent: dict[BudgetScope, Spending] = {
-        "thread": sum((_of_ended(turn, partial(_price_of, models)) for turn in state.turns), Spending())
-    }
-    return tuple(describe_use(rules.budgets, running.spent() if running is not None else spent))
+    whole = sum((_of_ended(turn, partial(_price_of, models)) for turn in state.turns), Spending())
+    spent: dict[BudgetScope, Spending] = running.spent() if running is not None else {"thread": whole}
+    return tuple(describe_use(rules.budgets, spent))
 
 
 def _price_of(models: Models, model: str) -> Price | None:
