@@ -128,7 +128,7 @@ class LoopThread:
         card = self._threads.models.find(state.settings.model)
         rules, turn = self._threads.rules, self._loaded.turn
         report = window_report(state, self._memory, self._gauge, card, rules.compact_at)
-        running = turn.budget if turn is not None else None
+        running = turn.budget if turn is not None and state.running is not None else None
         return replace(report, budgets=used_of_budgets(rules, self._threads.models, state, running))
 
     def servers(self) -> Mapping[str, ServerStatus]:
