@@ -118,7 +118,7 @@ async def test_a_budget_that_is_not_reached_changes_nothing_but_a_note_near_its_
     assert ended(changes).status == "completed"
     told = [event.text for event in events(changes) if isinstance(event, ContextAdded)]
     assert len(told) == 1
-    assert "Of the budget of this turn (5 model replies) 1 model reply are left." in told[0]
+    assert "The budget of this turn (5 model replies) is nearly used up: 1 model reply left." in told[0]
     assert any("Finish what matters most" in text for text in texts(model.requests[-1]))
 
 

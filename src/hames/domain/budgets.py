@@ -147,7 +147,7 @@ def nearly_used_up(
             used = spent.get(scope, Spending()).of(measure)
             if limit and used >= whole * NEARLY:
                 left = shown_amount(measure, max(0.0, whole - used))
-                words = f"Of the budget of {WORDS[scope]} ({shown_amount(measure, whole)}) {left} are left."
+                words = f"The budget of {WORDS[scope]} ({shown_amount(measure, whole)}) is nearly used up: {left} left."
                 found.append((scope, measure, words))
     return found
 
