@@ -79,6 +79,7 @@ def test_no_question_hides_anything(text: str) -> None:
     ids = {"thread_id": "t", "turn_id": "u", "item_id": "i"}
     for params in (
         m.CommandApprovalParams(command=text, cwd=text, **ids),
+        m.CommandApprovalParams(command=text, cwd=text, host=text, **ids),
         m.FileChangeApprovalParams(changes=[change], **ids),
         m.McpApprovalParams(server=text, tool=text, arguments={"a": text}, **ids),
         m.ToolApprovalParams(name=text, arguments=text, **ids),

@@ -18,12 +18,14 @@ from hames.domain.approvals import Elicit
 from hames.domain.budgets import BudgetLimits, Budgets, Spending
 from hames.domain.commands import (
     CompactThread,
+    ReadContext,
     ResolveApproval,
     ReviewTarget,
     StartReview,
     SteerTurn,
     SubmitPrompt,
 )
+from hames.domain.context_report import ContextReport
 from hames.domain.errors import Misconfigured
 from hames.domain.events import ApprovalRequested, ContextAdded, Noticed, TurnEnded, UsageReported
 from hames.domain.ids import ThreadId
@@ -116,7 +118,7 @@ async def test_a_budget_that_is_not_reached_changes_nothing_but_a_note_near_its_
     assert ended(changes).status == "completed"
     told = [event.text for event in events(changes) if isinstance(event, ContextAdded)]
     assert len(told) == 1
-    assert "Of the budget of this turn (5 model replies) 1 model reply are left." in told[0]
+    assert "The budget of this turn (5 model replies) is nearly used up: 1 model reply left." in told[0]
     assert any("Finish what matters most" in text for text in texts(model.requests[-1]))
 
 
@@ -412,3 +414,13 @@ def test_budgets_are_read() -> None:
     found = read_budgets({"turn": {"usd": 2, "steps": 50}, "day": {"usd": 20.5}}, "config.toml")
     assert found == Budgets(turn=BudgetLimits(usd=2.0, steps=50), day=BudgetLimits(usd=20.5))
     assert not read_budgets({}, "config.toml")
+
+
+async def test_the_report_of_a_thread_says_how_much_of_its_budgets_is_used() -> None:
+    budgets = Budgets(thread=BudgetLimits(tokens=100), turn=BudgetLimits(steps=9))
+    async with engine(ScriptedModel([say("done")]), budgets=budgets) as house:
+        thread = await created(house)
+        await whole_turn(house, thread.id)
+        report = await house.execute(ReadContext(thread_id=thread.id))
+    assert isinstance(report, ContextReport)
+    assert report.budgets == ("15 tokens of the 100 tokens of this thread",)

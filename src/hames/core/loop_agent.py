@@ -21,6 +21,7 @@ from hames.core.surroundings import Surroundings
 from hames.core.threads import LoadedThread, Threads
 from hames.core.token_estimate import ContextGauge
 from hames.core.turn import LoopTurn
+from hames.core.turn_budget import used_of_budgets
 from hames.core.undo import new_checkpoint
 from hames.core.window_report import window_report
 from hames.domain.context_report import ContextReport
@@ -147,7 +148,10 @@ class LoopThread:
         """What fills the window. The sizes of instructions and tools are known from the first request on."""
         state = self._loaded.thread.state
         card = self._threads.models.find(state.settings.model)
-        return window_report(state, self._memory, self._gauge, card, self._threads.rules.compact_at)
+        rules, turn = self._threads.rules, self._loaded.turn
+        report = window_report(state, self._memory, self._gauge, card, rules.compact_at)
+        running = turn.budget if turn is not None and state.running is not None else None
+        return replace(report, budgets=used_of_budgets(rules, self._threads.models, state, running))
 
     def servers(self) -> Mapping[str, ServerStatus]:
         wanted = self._threads.servers(self._loaded.thread.id, self._loaded.thread.state.settings)

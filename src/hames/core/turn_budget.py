@@ -6,6 +6,7 @@ the reply that reached a budget, and started again when somebody allows more.
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Protocol
 
 import anyio
@@ -22,6 +23,7 @@ from hames.domain.budgets import (
     DayTotal,
     Spending,
     UsedUp,
+    describe_use,
     first_used_up,
     nearly_used_up,
     question,
@@ -109,11 +111,8 @@ class TurnBudget:
         return spending(running.spent, self._price_of, minutes=max(0.0, minutes), steps=steps)
 
     def _earlier(self, state: ThreadState) -> Spending:
-        return sum((self._of_ended(turn) for turn in state.turns if turn.id != self._handle.turn_id), Spending())
-
-    def _of_ended(self, turn: Turn) -> Spending:
-        took = (turn.ended_at_ms or turn.started_at_ms) - turn.started_at_ms - turn.waited_ms
-        return spending(turn.spent, self._price_of, minutes=max(0, took) / 60_000, steps=turn.replies)
+        earlier = (turn for turn in state.turns if turn.id != self._handle.turn_id)
+        return sum((_of_ended(turn, self._price_of) for turn in earlier), Spending())
 
     def _raised_by(self, scope: BudgetScope, measure: BudgetMeasure) -> float:
         if scope == "day":
@@ -181,20 +180,37 @@ def turn_budget(turn: BudgetedTurn, rules: EngineRules, models: Models, raised: 
     if not rules.budgets:
         return None
 
-    def price_of(model: str) -> Price | None:
-        with suppress(UnknownModel):
-            return models.find(model).price
-        return None
-
     return TurnBudget(
         turn,
         rules.budgets,
-        price_of=price_of,
+        price_of=partial(_price_of, models),
         clock=turn.clock,
         waited=turn.waited,
         raised=raised,
         day=rules.day_spending,
     )
+
+
+def used_of_budgets(
+    rules: EngineRules, models: Models, state: ThreadState, running: TurnBudget | None
+) -> tuple[str, ...]:
+    """For people: how much of each budget is used. The day is known only while a turn runs."""
+    if not rules.budgets:
+        return ()
+    whole = sum((_of_ended(turn, partial(_price_of, models)) for turn in state.turns), Spending())
+    spent: dict[BudgetScope, Spending] = running.spent() if running is not None else {"thread": whole}
+    return tuple(describe_use(rules.budgets, spent))
+
+
+def _price_of(models: Models, model: str) -> Price | None:
+    with suppress(UnknownModel):
+        return models.find(model).price
+    return None
+
+
+def _of_ended(turn: Turn, price_of: Callable[[str], Price | None]) -> Spending:
+    took = (turn.ended_at_ms or turn.started_at_ms) - turn.started_at_ms - turn.waited_ms
+    return spending(turn.spent, price_of, minutes=max(0, took) / 60_000, steps=turn.replies)
 
 
 class BudgetedAgent:

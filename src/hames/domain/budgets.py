@@ -147,7 +147,7 @@ def nearly_used_up(
             used = spent.get(scope, Spending()).of(measure)
             if limit and used >= whole * NEARLY:
                 left = shown_amount(measure, max(0.0, whole - used))
-                words = f"Of the budget of {WORDS[scope]} ({shown_amount(measure, whole)}) {left} are left."
+                words = f"The budget of {WORDS[scope]} ({shown_amount(measure, whole)}) is nearly used up: {left} left."
                 found.append((scope, measure, words))
     return found
 
@@ -178,3 +178,17 @@ def shown_amount(measure: BudgetMeasure, amount: float) -> str:
             return f"{amount:.3g} minute{'' if amount == 1 else 's'}"
         case "steps":
             return f"{amount:.0f} model repl{'y' if amount == 1 else 'ies'}"
+
+
+def describe_use(budgets: Budgets, spent: Mapping[BudgetScope, Spending]) -> list[str]:
+    """For people: how much of each budget is used.
+
+    >>> describe_use(Budgets(thread=BudgetLimits(usd=5.0)), {"thread": Spending(usd=1.25)})
+    ['1.25 USD of the 5.00 USD of this thread']
+    """
+    return [
+        f"{shown_amount(measure, used.of(measure))} of the {shown_amount(measure, limit)} of {WORDS[scope]}"
+        for scope, used in spent.items()
+        for measure in MEASURES
+        if (limit := budgets.of(scope).of(measure))
+    ]

@@ -20,3 +20,5 @@ class ContextReport(Value):
     parts: tuple[ContextPart, ...]
     shortened: tuple[str, ...] = ()
     """What the model is no longer shown, in words."""
+    budgets: tuple[str, ...] = ()
+    """How much of each budget is used, in words."""

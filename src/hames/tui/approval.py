@@ -282,7 +282,7 @@ class ApprovalPanel(Vertical, can_focus=True):
 def question(asked: ApprovalAsked) -> str:
     match asked.params:
         case m.CommandApprovalParams(host=str(host)):
-            return f"Allow a connection to {visible(host)}?"
+            return f"Allow a connection to {host}?"
         case m.CommandApprovalParams():
             return "Allow this command?"
         case m.FileChangeApprovalParams(changes=changes):

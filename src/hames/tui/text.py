@@ -146,4 +146,5 @@ def context_text(found: m.ThreadContext) -> str:
         f"{tokens(part.tokens):>8}  {part.name}" + (f" ({part.count})" if part.count else "") for part in found.parts
     ]
     left = [f"No longer shown to the model: {words}" for words in found.shortened]
+    left += [f"Budget: {words}" for words in found.budgets]
     return "\n".join([head, *rows, *left, f"From {tokens(found.limit)} tokens on, the oldest parts are shortened"])

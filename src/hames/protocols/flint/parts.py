@@ -296,7 +296,12 @@ def context_answer(report: ContextReport) -> m.ThreadContext:
     parts = [m.ThreadContextPart(name=part.name, tokens=part.tokens, count=part.count) for part in report.parts]
     shortened = list(report.shortened)
     return m.ThreadContext(
-        tokens=report.tokens, limit=report.limit, window=report.window, parts=parts, shortened=shortened
+        tokens=report.tokens,
+        limit=report.limit,
+        window=report.window,
+        parts=parts,
+        shortened=shortened,
+        budgets=list(report.budgets),
     )
 
 

@@ -33,6 +33,7 @@ export interface Approval {
   cwd?: string;
   unsandboxed?: boolean;
   why?: string;
+  host?: string;
   changes?: FileChange[];
   protected?: boolean;
   server?: string;

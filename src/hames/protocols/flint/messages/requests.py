@@ -386,6 +386,8 @@ class ThreadContext(Wire):
     window: int
     parts: list[ThreadContextPart]
     shortened: list[str]
+    budgets: list[str] = []
+    """How much of each budget is used, in words."""
 
 
 class ThreadUndoParams(Wire):

@@ -29,6 +29,10 @@ const QUESTIONS: Record<Approval["kind"], string> = {
   elicitation: "A question for you",
 };
 
+function questionOf(approval: Approval): string {
+  return approval.host ? `Let this command connect to ${approval.host}?` : QUESTIONS[approval.kind];
+}
+
 let typedAt = -Infinity;
 /** When a key was pressed in a text field before the last one. */
 let typedBefore = -Infinity;
@@ -161,7 +165,7 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
     >
       <div className="approval-head">
         <Icon name="shield" />
-        <strong id={titleId}>{QUESTIONS[approval.kind]}</strong>
+        <strong id={titleId}>{questionOf(approval)}</strong>
         {approval.kind !== "elicitation" && says(approval) && (
           <span className="approval-reason">
             <WithCode text={sentence(approval.reason ?? "")} />
