@@ -20,6 +20,13 @@ GOOD = [
     b'{"jsonrpc":"2.0","method":"initialized"}',
     b'{"id":1,"method":"thread/start","params":{"cwd":"/","sandbox":{"type":"readOnly"},"_meta":{"x":1}}}',
     b'{"id":2,"method":"turn/start","params":{"threadId":"t","input":[{"type":"text","text":"x"}],"config":{"a":"b"}}}',
+    b'{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/w","mcpServers":[{"name":"m","command":"/m",'
+    b'"args":["x"],"env":[{"name":"K","value":"V"}]},{"type":"http","name":"h","url":"http://x","headers":[]}]}}',
+    b'{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"sessionId":"ses_1","prompt":[{"type":"text","text":"/x"},'
+    b'{"type":"image","mimeType":"image/png","data":"AA=="},{"type":"resource","resource":{"uri":"file:///a","text":"t"}}]}}',
+    b'{"jsonrpc":"2.0","id":3,"method":"session/resume","params":{"sessionId":"ses_1","cwd":"/w","replayFrom":{"type":"start"}}}',
+    b'{"jsonrpc":"2.0","id":4,"method":"session/set_config_option","params":{"sessionId":"s","configId":"mode","value":"plan"}}',
+    b'{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":2}}',
 ]
 TOKENS = [
     *(b'{ } [ ] : , null true false NaN Infinity -Infinity 0 -0 1e400 1.5 -1 " \\ "" {} [] [[]] /* */ //'.split()),

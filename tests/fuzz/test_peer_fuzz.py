@@ -15,10 +15,14 @@ from hames.cli import first_answer
 from hames.codecs.jsonrpc_peer import JsonRpcPeer, JsonRpcRefusal, JsonRpcRequest
 from hames.codecs.lines import LineDecoder
 from hames.domain.errors import InvalidCommand
+from hames.domain.options import Settings
+from hames.protocols.acp.session import AcpSession
 from hames.protocols.bootstrap import errors, inbound
 from hames.protocols.bootstrap.session import METHODS, RULES, BootstrapSession
 from hames.protocols.flint import session as flint
+from hames.protocols.session import Crashed
 from hames.testing.checks.session import receive
+from hames.testing.fakes.model import OneModel, ScriptedModel
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 COUNT = int(os.environ.get("FUZZ_LINES", "1000000" if LONG else "4000"))
@@ -113,6 +117,19 @@ def test_nothing_raises_with_the_rules_of_flint_either(seed: int) -> None:
             if isinstance(message, JsonRpcRequest):
                 assert message.method in flint.METHODS
                 peer.result(message, {})
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("seed", seeds())
+def test_a_session_of_acp_answers_or_acts_and_never_crashes(seed: int, version: int) -> None:
+    session = AcpSession(OneModel(ScriptedModel()), Settings(model="scripted/test", cwd="/w"))
+    receive(session, b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%d}}' % version)
+    for line in lines(seed, CHUNK):
+        actions, out = receive(session, line)
+        assert not any(isinstance(action, Crashed) for action in actions), line
+        answers(out)
+        is_json, ids = readable(line)
+        assert out or actions or not is_json or not ids, line
 
 
 @pytest.mark.parametrize("seed", seeds())

@@ -57,7 +57,7 @@ def told(session: AcpSession, history: Iterable[Change]) -> list[Any]:
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("rich", [True, False])
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(history=histories(max_turns=2))
 def test_every_message_of_every_history_is_in_the_published_schema(
     version: int, rich: bool, history: list[Record]
@@ -69,7 +69,7 @@ def test_every_message_of_every_history_is_in_the_published_schema(
 
 
 @pytest.mark.parametrize("version", [1, 2])
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(history=cut_histories(max_turns=2))
 def test_any_state_can_be_loaded_and_is_in_the_published_schema(version: int, history: list[Record]) -> None:
     session = opened(version)
@@ -92,6 +92,7 @@ FINAL = ("completed", "failed", "cancelled")
 
 
 @pytest.mark.parametrize("version", [1, 2])
+@settings(max_examples=25)
 @given(history=histories(max_turns=2))
 def test_each_tool_call_starts_once_and_ends_once(version: int, history: list[Record]) -> None:
     out = outbound(opened(version))
@@ -117,6 +118,7 @@ def test_each_tool_call_starts_once_and_ends_once(version: int, history: list[Re
 
 
 @pytest.mark.parametrize("version", [1, 2])
+@settings(max_examples=25)
 @given(history=histories(max_turns=2))
 def test_a_client_that_listens_hears_every_word_of_the_model_once(version: int, history: list[Record]) -> None:
     out = outbound(opened(version))
