@@ -6,6 +6,12 @@ export type DeltaOperation = SetOperation | AppendTextOperation;
 export type HarnessCommand = Submit | Cancel | Steer | Approve | Configure | Dequeue | Rename | Compact | Review;
 export type ServerMessage = StateMessage | DeltaMessage | ErrorMessage | ThreadsMessage;
 
+export interface Actor {
+  kind: "agent" | "client" | "hames" | "rule" | "token" | "user";
+  name?: string;
+  via?: string;
+  client?: string;
+}
 /**
  * What `always` would allow. `text` is a phrase such as "further changes to a.py, for the rest of this thread".
  *
@@ -41,6 +47,7 @@ export interface Approval {
   input?: unknown;
   alwaysCovers?: AlwaysCovers | null;
   askedAt?: number;
+  projectCovers?: AlwaysCovers | null;
 }
 /**
  * One file of a change. `path` is absolute, `diff` is unified.
@@ -59,6 +66,7 @@ export interface Approve {
   decision: "always" | "once" | "reject";
   note?: string;
   content?: unknown;
+  scope?: "project" | "thread";
 }
 /**
  * The body of `POST /threads/{id}/archive`.
@@ -164,6 +172,16 @@ export interface WorkspaceWrite {
   type: "workspaceWrite";
   writableRoots?: string[];
   networkAccess?: boolean;
+  network?: NetworkRules;
+}
+/**
+ * The hosts that commands may connect to. About any other a person is asked, where somebody can be asked.
+ *
+ *     `deny` is stronger than `allow`, than `networkAccess: true` and than a person's answer.
+ */
+export interface NetworkRules {
+  allow?: string[];
+  deny?: string[];
 }
 /**
  * Hames already runs in a container or the like, so it adds no sandbox. `networkAccess` is only shown to people.
@@ -199,6 +217,25 @@ export interface ConfigOption {
   default: string;
   value: string;
   choices: Choice[];
+}
+/**
+ * `tokens` is an estimate. `count`: how many messages, calls or results there are.
+ */
+export interface ContextPart {
+  name: string;
+  tokens: number;
+  count?: number;
+}
+/**
+ * `tokens` is an estimate of the next request; from `limit` on the conversation is shortened.
+ */
+export interface ContextReport {
+  tokens: number;
+  limit: number;
+  window: number;
+  parts: ContextPart[];
+  shortened?: string[];
+  budgets?: string[];
 }
 export interface DeltaMessage {
   type: "delta";
@@ -257,6 +294,7 @@ export interface HarnessMessage {
   error?: string;
   attachments?: Attachment[];
   citations?: Citation[];
+  by?: Actor | null;
 }
 /**
  * If `output_truncated`, the beginning of `output` is missing. `pictures`: how many the tool returned. `reason`:
@@ -277,6 +315,8 @@ export interface HarnessToolCall {
   changes?: FileChange[];
   pictures?: number;
   reason?: string;
+  decision?: "" | "always" | "once" | "reject" | "void";
+  decidedBy?: Actor | null;
 }
 export interface HarnessState {
   status: "error" | "idle" | "running";
@@ -332,6 +372,7 @@ export interface QueuedPrompt {
   id: string;
   prompt: string;
   attachments?: Attachment[];
+  by?: Actor | null;
 }
 export interface Settings {
   model: string;
@@ -394,6 +435,37 @@ export interface NewThread {
     [k: string]: string;
   } | null;
 }
+export interface PathLeftAlone {
+  path: string;
+  why: string;
+}
+/**
+ * Those that run, and the last that have ended, oldest first.
+ */
+export interface ProcessPage {
+  processes: ProcessRow[];
+}
+/**
+ * `number` names it within its thread. `exitCode` is negative for a signal, and null while it runs.
+ */
+export interface ProcessRow {
+  number: number;
+  command: string;
+  cwd: string;
+  terminal: boolean;
+  running: boolean;
+  seconds: number;
+  outputBytes: number;
+  exitCode: number | null;
+  tail: string;
+}
+/**
+ * `path` is relative to the workspace.
+ */
+export interface RestoredPath {
+  path: string;
+  action: "brought back" | "changed back" | "permissions" | "removed";
+}
 /**
  * `message` says what is missing.
  */
@@ -442,6 +514,8 @@ export interface ServerStatus {
   warnings?: string[];
   canAddDevices?: boolean;
   maxSteps?: number;
+  role?: "approver" | "driver" | "observer" | "owner";
+  user?: string;
 }
 export interface StateAnswer {
   rev: number;
@@ -470,6 +544,29 @@ export interface ThreadPage {
 export interface Timeline {
   seq: number;
   marks: Mark[];
+}
+/**
+ * The body of `POST /threads/{id}/undo`. Without `turnId`: the last turn that changed files; `later`: what every
+ *     later turn did as well. Files that others have changed since are left alone, unless `overwrite`. `preview`: only
+ *     tell what would happen.
+ */
+export interface Undo {
+  turnId?: string | null;
+  later?: boolean;
+  redo?: boolean;
+  paths?: string[];
+  overwrite?: boolean;
+  preview?: boolean;
+}
+/**
+ * `message` says it in one sentence. `conflicts` were changed by somebody else; `notKept` cannot be restored.
+ */
+export interface UndoAnswer {
+  turns: string[];
+  message: string;
+  restored: RestoredPath[];
+  conflicts: PathLeftAlone[];
+  notKept: PathLeftAlone[];
 }
 export interface Upload {
   id: string;

@@ -285,6 +285,11 @@ export type Request =
       id: string | number;
     }
   | {
+      method: "thread/undo";
+      params: ThreadUndoParams;
+      id: string | number;
+    }
+  | {
       method: "thread/context/read";
       params: ThreadIdParams;
       id: string | number;
@@ -315,13 +320,14 @@ export interface AgentInfo {
   _meta?: unknown;
 }
 /**
- * `citations` is an addition to the specification.
+ * `citations` and `voided` are additions to the specification.
  */
 export interface AgentMessageItem {
   type: "agentMessage";
   id: string;
   text: string;
   citations?: CitationMember[];
+  voided?: boolean;
   _meta?: unknown;
 }
 /**
@@ -386,6 +392,7 @@ export interface CommandApprovalParams {
   alwaysCovers?: AlwaysCovers | null;
   projectCovers?: AlwaysCovers | null;
   reason?: string;
+  host?: string;
   _meta?: unknown;
 }
 export interface FileChangeApprovalParams {
@@ -565,6 +572,15 @@ export interface WorkspaceWrite {
   type: "workspaceWrite";
   writableRoots?: string[] | null;
   networkAccess?: boolean | null;
+  network?: NetworkRules;
+  _meta?: unknown;
+}
+/**
+ * The hosts that commands may reach by name: `example.org`, `*.example.org`, `example.org:8443`, `@registries`.
+ */
+export interface NetworkRules {
+  allow?: string[];
+  deny?: string[];
   _meta?: unknown;
 }
 export interface ExternalSandbox {
@@ -747,6 +763,7 @@ export interface ReasoningItem {
   id: string;
   summary?: string;
   content?: string;
+  voided?: boolean;
   _meta?: unknown;
 }
 export interface McpToolCallItem {
@@ -771,6 +788,7 @@ export interface WebSearchItem {
   status?: "completed" | "declined" | "failed" | "inProgress";
   reason?: string;
   outcome?: "interrupted" | "skipped";
+  voided?: boolean;
   _meta?: unknown;
 }
 export interface PlanItem {
@@ -1104,6 +1122,11 @@ export interface ServerRequestResolved {
   ended?: "answered" | "noClient" | "timedOut" | "turnEnded" | "withdrawn";
   _meta?: unknown;
 }
+export interface PathNotUndone {
+  path: string;
+  why: string;
+  _meta?: unknown;
+}
 export interface ThreadStartParams {
   developerInstructions?: string | null;
   baseInstructions?: string | null;
@@ -1266,6 +1289,21 @@ export interface ThreadProcessEndParams {
   process: number;
   _meta?: unknown;
 }
+/**
+ * Take back what a turn did to files, or (`redo`) do it again. Without `turnId`: the last turn that changed some;
+ *     `later`: what every later turn did as well. `paths`: only these. Files that others have changed since are left
+ *     alone, unless `overwrite`. `preview`: only tell what would happen.
+ */
+export interface ThreadUndoParams {
+  threadId: string;
+  turnId?: string | null;
+  later?: boolean | null;
+  redo?: boolean | null;
+  paths?: string[] | null;
+  overwrite?: boolean | null;
+  preview?: boolean | null;
+  _meta?: unknown;
+}
 export interface ReviewStartResult {
   turn: Turn;
   reviewThreadId: string;
@@ -1281,6 +1319,7 @@ export interface ThreadContext {
   window: number;
   parts: ThreadContextPart[];
   shortened: string[];
+  budgets?: string[];
   _meta?: unknown;
 }
 /**
@@ -1355,6 +1394,25 @@ export interface ThreadResult {
   thread: Thread;
   _meta?: unknown;
 }
+/**
+ * `message` says it in one sentence. `conflicts` were changed by somebody else; `notKept` cannot be restored.
+ */
+export interface ThreadUndoResult {
+  turns: string[];
+  message: string;
+  restored: UndonePath[];
+  conflicts: PathNotUndone[];
+  notKept: PathNotUndone[];
+  _meta?: unknown;
+}
+/**
+ * `action`: `removed`, `brought back`, `changed back` or `permissions`.
+ */
+export interface UndonePath {
+  path: string;
+  action: string;
+  _meta?: unknown;
+}
 export interface ThreadUnsubscribeResult {
   status: "notLoaded" | "notSubscribed" | "unsubscribed";
   _meta?: unknown;
@@ -1406,6 +1464,7 @@ export interface Requests {
   "thread/processes/list": { params: ThreadIdParams; result: ThreadProcesses };
   "thread/processes/end": { params: ThreadProcessEndParams; result: ThreadProcesses };
   "mcpServerStatus/list": { params: McpServerStatusListParams; result: McpServerStatusList };
+  "thread/undo": { params: ThreadUndoParams; result: ThreadUndoResult };
   "thread/context/read": { params: ThreadIdParams; result: ThreadContext };
 }
 
