@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hames.app import sandbox_settings, tool_limits
+from hames.app.toolbox import sandbox_settings, tool_limits
 from hames.config.load import load
 from hames.config.project import ProjectTrust
 from hames.config.visibility import hidden_paths

@@ -18,7 +18,8 @@ import anyio
 import msgspec
 
 from hames import __version__
-from hames.app import catalogue, check_plugins, sandbox_settings
+from hames.app import catalogue, check_plugins
+from hames.app.toolbox import sandbox_settings
 from hames.cli import flags, login
 from hames.cli.config import notes
 from hames.cli.directories import is_writable

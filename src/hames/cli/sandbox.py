@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     import anyio
     from msgspec.structs import replace
 
-    from hames.app import sandbox_settings, tool_limits
+    from hames.app.toolbox import sandbox_settings, tool_limits
     from hames.config.load import load
     from hames.domain.errors import InvalidCommand, SandboxUnavailable
     from hames.ports import Launch, Limits, ToolFailed

@@ -16,6 +16,7 @@ from hames.config.agents import read_agents
 from hames.config.budgets import read_budgets
 from hames.config.choices import one_of
 from hames.config.credentials import Credentials
+from hames.config.keys import BY_ENVIRONMENT, DEFAULTS, NAMES, OF_PROJECTS, unknown_key
 from hames.config.language_servers import language_servers
 from hames.config.mcp import MCP_JSON, McpServer, read_mcp_json
 from hames.config.modes import apply_mode
@@ -120,51 +121,6 @@ class Options(Value):
     """Files of the workspace that are ignored because it is not trusted."""
     warnings: tuple[str, ...] = ()
     """What of the workspace's configuration is ignored, and why: a sentence each."""
-
-
-_KEYS: Final[dict[str, tuple[type | tuple[type, ...], Json]]] = {
-    "model": (str, ""),
-    "approval_policy": (str, "unlessTrusted"),
-    "mode": (str, ""),
-    "rules": (list, []),
-    "approval_deadline": (int, 0),
-    "approval_default": (str, "reject"),
-    "after_crash": (str, "go_on"),
-    "sandbox": ((str, dict), "workspaceWrite"),
-    "allow_degraded": (bool, False),
-    "instructions": (str, ""),
-    "max_steps": (int, 200),
-    "budgets": (dict, {}),
-    "compact_at": (int, 0),
-    "undo_mb": (int, 1024),
-    "thread_copy_days": (int, 90),
-    "log_file": (str, ""),
-    "log_level": (str, "warning"),
-    "extra_path": (list, []),
-    "extra_read": (list, []),
-    "extra_cache": (list, []),
-    "max_memory_mb": ((int, str), "auto"),
-    "max_file_mb": (int, 16_384),
-    "max_processes": (int, 4096),
-    "search_command": (list, []),
-    "mcp_servers": (dict, {}),
-    "language_servers": ((str, dict), "auto"),
-    "agents": (dict, {}),
-}
-"""The keys of the configuration files: what a value may be, and the default."""
-NAMES: Final = {name: kind for name, (kind, _) in _KEYS.items()}
-DEFAULTS: Final = {name: default for name, (_, default) in _KEYS.items()}
-OF_PROJECTS: Final = frozenset(
-    {"model", "approval_policy", "mode", "rules", "sandbox", "instructions", "max_steps", "mcp_servers"}
-)
-BY_ENVIRONMENT: Final = {
-    "HAMES_MODEL": "model",
-    "HAMES_APPROVAL_POLICY": "approval_policy",
-    "HAMES_MODE": "mode",
-    "HAMES_SANDBOX": "sandbox",
-    "HAMES_LOG_FILE": "log_file",
-    "HAMES_LOG_LEVEL": "log_level",
-}
 
 
 T = TypeVar("T")
@@ -365,25 +321,6 @@ def _is_private(name: str) -> bool:
     return known and name not in OF_PROJECTS
 
 
-OTHER_TOOLS: Final = {
-    "sandbox_mode": 'The key is called sandbox: sandbox = "workspaceWrite"',
-    "sandbox_workspace_write": (
-        'Write: sandbox = { type = "workspaceWrite", writableRoots = ["/path"], networkAccess = true }'
-    ),
-    "model_auto_compact_token_limit": "The key is called compact_at",
-    "model_provider": 'The provider is part of the model name: model = "PROVIDER/MODEL"',
-    "model_providers": "The tables are called [providers.NAME]",
-    "model_reasoning_effort": "Choose it with `hames run --option reasoning_effort=high`",
-    "profiles": "There are no profiles; HAMES_CONFIG names another file",
-    "profile": "There are no profiles; HAMES_CONFIG names another file",
-    "mcpServers": "The tables are called [mcp_servers.NAME]",
-    "permissions": "The tables are called [[rules]]; `hames policy import claude` translates a list",
-    "env": "Set variables in your shell, or in the env of an MCP server",
-    "provider": 'The provider is part of the model name: model = "PROVIDER/MODEL"',
-}
-"""Keys of other tools' files, and what to write here instead."""
-
-
 def _take(
     settings: dict[str, Setting],
     values: Mapping[str, Json],
@@ -395,7 +332,7 @@ def _take(
     for name, value in values.items():
         kind = NAMES.get(name)
         if kind is None:
-            problems.append(_unknown(name, origin, known))
+            problems.append(unknown_key(name, origin, known))
         elif not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             problems.append(f"{name} is {value!r} ({origin}), which is the wrong type")
         elif isinstance(value, dict) and name == "mcp_servers":
@@ -403,16 +340,6 @@ def _take(
             settings[name] = Setting(value={**settings[name].value, **good}, origin=origin)
         else:
             settings[name] = Setting(value=value, origin=origin)
-
-
-def _unknown(name: str, origin: str, known: Collection[str]) -> str:
-    from difflib import get_close_matches
-
-    near = sorted(get_close_matches(name, known), key=lambda one: sorted(one) != sorted(name))  # swapped letters first
-    meant = f" Did you mean {near[0]!r}?" if near else ""
-    if name in OTHER_TOOLS:
-        meant += f" {OTHER_TOOLS[name]}."
-    return f"{origin} sets {name!r}, which is not a known key.{meant} The keys are: {', '.join(sorted(known))}"
 
 
 def _checked(server: str, table: Json, origin: str, problems: list[str]) -> bool:

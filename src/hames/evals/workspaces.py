@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
-from hames.app import sandbox_settings, tool_limits
+from hames.app.toolbox import sandbox_settings, tool_limits
 from hames.config.load import Options
 from hames.domain.errors import HarnessError
 from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite

@@ -26,7 +26,7 @@ import anyio
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from hames.app import mcp_servers
+from hames.app.toolbox import mcp_servers
 from hames.cli import flags
 from hames.cli.config import without_secrets
 from hames.cli.mcp.add import USAGE, read_add

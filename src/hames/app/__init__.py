@@ -2,10 +2,9 @@
 
 import contextlib
 import os
-import threading
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,11 +15,12 @@ from msgspec.structs import replace
 from hames import __version__
 from hames.agents.codex.command import NAME as CODEX
 from hames.agents.codex.command import codex_command
+from hames.app.toolbox import Toolbox, enabled_servers, sandbox_settings
 from hames.checkpoints.local import WorkspaceCheckpoints
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.config.load import Options
 from hames.config.rules import RuleFiles
-from hames.config.visibility import hidden_paths, readable_directories
+from hames.config.visibility import readable_directories
 from hames.core.engine import Engine
 from hames.core.engine_rules import EngineRules
 from hames.domain.errors import HarnessError, Misconfigured
@@ -32,20 +32,14 @@ from hames.executables import find_program
 from hames.plugins import Plugins
 from hames.ports import (
     Agent,
-    AskSandboxHost,
     Clock,
     HostTool,
-    Launch,
     Models,
-    Place,
-    Process,
     Provider,
-    Report,
     Store,
     Tool,
     Tools,
 )
-from hames.ports.sandbox import ProcessGuard
 from hames.providers.agent_models import AgentModels
 from hames.providers.catalogue import Catalogue
 from hames.providers.chat.servers import ChatServer
@@ -69,14 +63,11 @@ from hames.tools.project_notes import WorkspaceNotes
 if TYPE_CHECKING:
     from hames.protocols.session import Session
     from hames.protocols.sync.pages import GitChanges, SandboxReport
-    from hames.sandbox.local import LocalSandbox, SandboxSettings
     from hames.server.app import Server
     from hames.server.listener import Address
-    from hames.tools.mcp.servers import McpServerSettings
-    from hames.tools.registry import ToolLimits
 
 DEMO_MODEL = "scripted/hello"
-PAGE = Path(__file__).resolve().parent / "web" / "static"
+PAGE = Path(__file__).resolve().parent.parent / "web" / "static"
 CLOSING_SECONDS, LAST_SPANS_SECONDS = 1.0, 2.0
 TIDY_SECONDS = 5.0
 """Second names of logs are looked after when nobody waits for the first answer any more."""
@@ -299,30 +290,6 @@ async def sandbox_report(options: Options, *, runs_here: bool = True) -> "Sandbo
     return SandboxReport(ok=walls.kind != "none", message="" if walls.kind != "none" else walls.sentence)
 
 
-def sandbox_settings(options: Options) -> "SandboxSettings":
-    from hames.sandbox.local import SandboxSettings
-
-    return SandboxSettings(
-        extra_path=options.extra_path,
-        user_path=True,
-        extra_read=options.extra_read,
-        extra_cache=options.extra_cache,
-        allow_degraded=options.allow_degraded,
-        hidden=hidden_paths(options),
-        state=str(options.state_dir / "unchecked"),
-    )
-
-
-def tool_limits(options: Options) -> "ToolLimits":
-    from hames.tools.registry import ToolLimits
-    from hames.tools.shell import ShellLimits
-
-    memory = None if options.max_memory_mb is None else options.max_memory_mb << 20
-    return ToolLimits(
-        shell=ShellLimits(processes=options.max_processes, memory_bytes=memory, file_bytes=options.max_file_mb << 20)
-    )
-
-
 def own_agents(options: Options, store: Store) -> dict[str, Agent]:
     """Agents with a loop of their own that this machine has. What they remember belongs to the threads of the store."""
     command = codex_command(options.environment, str(options.cwd))
@@ -347,58 +314,6 @@ def own_agents(options: Options, store: Store) -> dict[str, Agent]:
     return found
 
 
-class Toolbox:
-    """Our own tools and their sandbox (`ports.Tools`, `ports.Sandbox`), imported when a thread first needs them."""
-
-    def __init__(self, options: Options, clock: Clock) -> None:
-        self._options = options
-        self._clock = clock
-        self._loading = threading.Lock()
-        self._opened: tuple[Tools, LocalSandbox] | None = None
-
-    def load(self) -> Tools:
-        with self._loading:
-            if self._opened is None:
-                self._opened = self._made()
-            return self._opened[0]
-
-    def _made(self) -> "tuple[Tools, LocalSandbox]":
-        from hames.sandbox.local import LocalSandbox
-        from hames.tools.registry import BuiltinTools
-
-        options = self._options
-        sandbox = LocalSandbox(sandbox_settings(options), environ=options.environment)
-        outputs, search = str(options.state_dir / "outputs"), options.search_command
-        own = BuiltinTools(
-            sandbox,
-            self._clock,
-            limits=tool_limits(options),
-            search_command=search,
-            output_directory=outputs,
-            language_servers=options.language_servers,
-            search_path=os.pathsep.join((*options.extra_path, options.environment.get("PATH", ""))),
-        )
-        return offered_tools(options, own, sandbox.guardian), sandbox
-
-    def open(self, place: Place, report: Report) -> AbstractAsyncContextManager[Sequence[Tool]]:
-        return self.load().open(place, report)
-
-    async def spawn(self, launch: Launch, *, ask_host: AskSandboxHost | None = None) -> Process:
-        await anyio.to_thread.run_sync(self.load)
-        assert self._opened is not None
-        return await self._opened[1].spawn(launch, ask_host=ask_host)
-
-    async def recover(self) -> None:
-        """Looks at what commands left whose harness was killed before it could look."""
-        await anyio.to_thread.run_sync(self.load)
-        if self._opened is not None:
-            await self._opened[1].recover()
-
-    def close(self) -> None:
-        if self._opened is not None:
-            self._opened[1].close()
-
-
 async def _warm(known: Catalogue | None, model: str, toolbox: Toolbox) -> None:
     """Have ready what the first turn needs. Not at once: a client that starts a server sends its first request now."""
     await anyio.sleep(WARM_UP_SECONDS)
@@ -406,27 +321,6 @@ async def _warm(known: Catalogue | None, model: str, toolbox: Toolbox) -> None:
     if known is not None:
         with contextlib.suppress(HarnessError):
             await known.warm(known.find(model))
-
-
-def offered_tools(options: Options, own: Tools, guard: ProcessGuard) -> Tools:
-    """Our own tools, those of installed packages, and those of the MCP servers of the user and of the thread."""
-    if installed := installed_tools(Plugins(str(options.cwd))):
-        own = AddedTools(installed, own)
-    from hames.tools.mcp.servers import McpTools
-
-    return McpTools(own, mcp_servers(options), guard=guard)
-
-
-def enabled_servers(options: Options) -> tuple[str, ...]:
-    return tuple(name for name, server in options.mcp_servers.items() if server.enabled)
-
-
-def mcp_servers(options: Options) -> "list[McpServerSettings]":
-    """The configured MCP servers that are not disabled."""
-    from hames.tools.mcp.settings import thread_server
-
-    servers = (options.mcp_servers[name].named(name) for name in enabled_servers(options))
-    return [replace(thread_server(server, options.environment), configured=True) for server in servers]
 
 
 def check_plugins(options: Options) -> tuple[list[str], list[str]]:
