@@ -175,7 +175,7 @@ class Turns:
         """Writes that the turn has started, then lets it run. The caller has claimed the thread."""
         turn = self._handle(loaded, TurnId(self._ids.new("turn")))
         schema = task.output_schema if isinstance(task, Prompt) else NOTHING
-        started = TurnStarted(turn_id=turn.turn_id, kind=_kind(task), output_schema=schema, meta=meta, by=by)
+        started = TurnStarted(turn_id=turn.turn_id, kind=_KINDS[type(task)], output_schema=schema, meta=meta, by=by)
         events: list[Event] = [*before, *moved_model(loaded.thread.state, before, self._threads.rules), started]
         if not isinstance(task, Compact):
             events.append(ItemStarted(turn_id=turn.turn_id, item=task.message))
@@ -439,14 +439,7 @@ class Turns:
         return loaded.thread.state
 
 
-def _kind(task: Task) -> TurnKind:
-    match task:
-        case Prompt():
-            return "prompt"
-        case Review():
-            return "review"
-        case Compact():
-            return "compact"
+_KINDS: dict[type[Task], TurnKind] = {Prompt: "prompt", Review: "review", Compact: "compact"}
 
 
 def _warning(name: str, words: str, turn_id: TurnId) -> Noticed:

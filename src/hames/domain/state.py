@@ -42,25 +42,24 @@ from hames.domain.events import (
     TurnStatus,
     UsageReported,
 )
-from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
+from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.items import (
     OUTPUT_HEAD,
     AgentMessage,
-    Call,
     Compaction,
     Item,
     Reasoning,
     TextInput,
-    UserInput,
     UserMessage,
     WebSearch,
     extended,
 )
 from hames.domain.json import NOTHING, Json
 from hames.domain.options import Settings
-from hames.domain.policy import Decision, Grant
+from hames.domain.policy import Grant
 from hames.domain.project_notes import NoteFile
 from hames.domain.situation import Situation
+from hames.domain.turn_parts import AddedContext, AnsweredApproval, Called, QueuedPrompt, Warned
 from hames.domain.usage import Usage
 from hames.domain.value import Value
 
@@ -69,30 +68,6 @@ LONGEST_TURN_MS = 30 * 86_400_000
 """No turn takes longer: where the clock says so, it was set."""
 WARNINGS = 20
 """So many are remembered."""
-
-
-class Called(Value):
-    """A call the model made, and how many items of the turn came before it."""
-
-    step: int
-    position: int
-    call: Call
-
-
-class AddedContext(Value):
-    """Words of the harness to the model, and how many items of the turn came before them."""
-
-    step: int
-    position: int
-    text: str
-
-
-class AnsweredApproval(Value):
-    """A question that was answered, and by whom if the log says so."""
-
-    item_id: ItemId
-    decision: Decision
-    by: Actor | None = None
 
 
 class Turn(Value):
@@ -131,21 +106,6 @@ class Turn(Value):
     ended_by: Actor | None = None
     """Who interrupted it."""
     answered: tuple[AnsweredApproval, ...] = ()
-
-
-class QueuedPrompt(Value):
-    id: PromptId
-    content: tuple[UserInput, ...]
-    output_schema: Json = NOTHING
-    meta: Json = NOTHING
-    by: Actor | None = None
-
-
-class Warned(Value):
-    """A notice that is a warning, and when it came."""
-
-    at_ms: int
-    notice: Noticed
 
 
 class ThreadState(Value):

@@ -9,7 +9,6 @@ A log is ours if every whole line of it is sealed by us (see `seals`); any other
 
 import contextlib
 import errno
-import fcntl
 import logging
 import os
 import threading
@@ -26,7 +25,6 @@ from hames.domain.errors import (
     HarnessError,
     Misconfigured,
     StorageFailed,
-    ThreadInUse,
     ThreadNotFound,
     ThreadReadOnly,
 )
@@ -36,6 +34,7 @@ from hames.ports import Examined, LogNews
 from hames.private_files import descriptor
 from hames.store.deletion import delete_thread, finish_deleting
 from hames.store.ephemeral import mark_ephemeral, marked_ephemeral, remove_mark
+from hames.store.locking import lock_log
 from hames.store.places import EVENTS, THREAD_ID, Claim, Places, claimed_directory
 from hames.store.reading import examine_log
 from hames.store.running import running_threads, unmark_running
@@ -45,7 +44,6 @@ from hames.store.second_names import (
     delete_name,
     find_missing,
     give_second_name,
-    lock_elsewhere,
     tidy,
 )
 from hames.store.system_calls import Disk, directory
@@ -57,7 +55,6 @@ if TYPE_CHECKING:
     from hames.store.listing import Listing
 
 COPY_DAYS = 90
-NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +99,7 @@ class JsonlStore:
         log = JsonlLog(self, thread_id, fd=fd, disk=self._disk, claim=claim, ours=not foreign)
         log.second = second
         try:
-            log.lock_fd = self._lock(fd, thread_id)
+            log.lock_fd = lock_log(fd, thread_id, self._claim_directory)
             if ephemeral:  # after the lock: whoever finds the mark finds the thread in use
                 mark_ephemeral(claim, thread_id)
         except BaseException:
@@ -192,34 +189,12 @@ class JsonlStore:
             os.close(fd)
             raise
         try:
-            opened.lock_fd = self._lock(fd, thread_id)
+            opened.lock_fd = lock_log(fd, thread_id, self._claim_directory)
             await to_thread.run_sync(self._recover, opened, fd)
         except BaseException:
             await opened.close()
             raise
         return self._opened(opened)
-
-    def _lock(self, fd: int, thread_id: ThreadId) -> int | None:
-        """One writer. The lock of another file is returned where the file system has none."""
-        try:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as failure:
-                if failure.errno not in NO_LOCKS:
-                    raise
-                return lock_elsewhere(self._claim_directory().home, thread_id)
-        except OSError as failure:
-            if failure.errno not in (errno.EAGAIN, errno.EACCES):
-                raise StorageFailed(
-                    f"cannot lock thread {thread_id!r}: {failure.strerror}; name another directory with --data-dir"
-                ) from failure
-            from hames.store.lock_holder import lock_holder
-
-            raise ThreadInUse(
-                f"thread {thread_id!r} is in use by {lock_holder(fd)}, which takes no commands from here: "
-                "wait until it ends, or stop it"
-            ) from None
-        return None
 
     async def missing(self) -> list[MissingThread]:
         """The threads that were in this directory and are gone, but not by `delete`. The latest first."""

@@ -32,17 +32,13 @@ from hames.domain.commands import (
     SubmitPrompt,
     ThreadPage,
 )
-from hames.domain.context_report import ContextReport
 from hames.domain.errors import HarnessError, InvalidCommand
 from hames.domain.events import ApprovalRequested, ApprovalResolved, SettingsChanged
 from hames.domain.ids import ApprovalId, ThreadId, TurnId
 from hames.domain.json import Json
 from hames.domain.options import Overrides, Settings
-from hames.domain.processes import ProcessList
 from hames.domain.rules import Rule
-from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
-from hames.domain.undo import UndoReport
 from hames.ports import ClientToolCall, Models
 from hames.protocols.flint import elicitation, greeting, inbound, method_order, outbound
 from hames.protocols.flint import messages as m
@@ -264,12 +260,12 @@ class FlintSession(RpcSession):
                 return m.ThreadQueueAddResult(queued=FlintDialect(self._about, self._window).queued_prompt(outcome))
             case ThreadState():
                 return self._thread_answer(request, command, outcome)
-            case ProcessList() | ServerList() | ContextReport() | UndoReport():
-                return report(outcome)
             case ProgramEnded():
                 return program_result(request.method, outcome)
             case None:
                 return m.Empty()
+            case _:
+                return report(outcome)
 
     def _greet(self, state: ThreadState, *, opens: bool = False) -> None:
         """What a client that has just come to a thread must hear: that it is foreign, and open questions."""
