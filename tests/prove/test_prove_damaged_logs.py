@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from hames.core.engine import Engine
-from hames.domain.commands import ReadThread, ResolveApproval
+from hames.domain.commands import ResolveApproval, ResumeThread
 from hames.domain.events import ApprovalResolved, ItemCompleted, Record
 from hames.domain.ids import ThreadId
 from hames.domain.items import AgentMessage, CommandExecution, UserMessage
@@ -144,7 +144,7 @@ async def written(folder: Path) -> Base:
         [say("three is said")],
         [say("four is said, with an é and a \n line")],
     )
-    async with engine(model, store=store(folder)) as the_engine:
+    async with engine(model, store=store(folder), after_crash="end") as the_engine:
         thread = await created(the_engine, approval_policy="unlessTrusted")
         await whole_turn(the_engine, thread.id, "the first prompt")
         watcher = await the_engine.watch(thread.id)
@@ -167,7 +167,7 @@ async def written(folder: Path) -> Base:
 
 
 async def read(the_engine: Engine, thread_id: ThreadId) -> ThreadState:
-    state = await the_engine.execute(ReadThread(thread_id=thread_id))
+    state = await the_engine.execute(ResumeThread(thread_id=thread_id))
     assert isinstance(state, ThreadState)
     return state
 
@@ -248,14 +248,14 @@ async def test_a_damaged_log_opens_and_has_every_line_that_is_whole(tmp_path: Pa
         if meta == "missing":
             (base.place / META).unlink()
         try:
-            async with engine(ScriptedModel([say("on")]), store=store(tmp_path)) as the_engine:
+            async with engine(ScriptedModel([say("on")]), store=store(tmp_path), after_crash="end") as the_engine:
                 check(base, await read(the_engine, base.thread_id), data)
                 if number % TURN_EVERY == 0:
                     ended = (await whole_turn(the_engine, base.thread_id))[-1].after.turns[-1]
                     assert ended.status == "completed"
             if number % TURN_EVERY == 1:  # what was repaired is said once
                 before = (base.place / EVENTS).read_bytes().count(b'"log_repaired"')
-                async with engine(ScriptedModel(), store=store(tmp_path)) as the_engine:
+                async with engine(ScriptedModel(), store=store(tmp_path), after_crash="end") as the_engine:
                     check(base, await read(the_engine, base.thread_id), data)
                 assert (base.place / EVENTS).read_bytes().count(b'"log_repaired"') == before <= 1
         except Exception as problem:

@@ -19,7 +19,7 @@ import pytest
 
 from hames.core.engine import Engine
 from hames.core.watcher import Watcher
-from hames.domain.commands import ArchiveThread, DeleteThread, ListThreads, ReadThread, RenameThread
+from hames.domain.commands import ArchiveThread, DeleteThread, ListThreads, ReadThread, RenameThread, ResumeThread
 from hames.domain.errors import HarnessError, ThreadNotFound
 from hames.domain.events import ItemCompleted, ItemDelta, TurnEnded
 from hames.domain.ids import ItemId, ThreadId
@@ -211,8 +211,8 @@ async def check(folder: Path, heard: Heard) -> None:
     if heard.thread_id is None:
         return
     again = ScriptedModel([say("on")])
-    async with engine(again, store=store(folder)) as the_engine:
-        state = await the_engine.execute(ReadThread(thread_id=heard.thread_id))
+    async with engine(again, store=store(folder), after_crash="end") as the_engine:
+        state = await the_engine.execute(ResumeThread(thread_id=heard.thread_id))
         assert isinstance(state, ThreadState)
         assert not state.foreign
         assert state.running is None
@@ -237,7 +237,7 @@ def descriptors() -> int:
 async def all_calls(folder: Path, *, copies: bool) -> list[str]:
     disk = FailingDisk(copies=copies)
     with failing_locks(disk):
-        async with engine(model(), store=store(folder, disk)) as the_engine:
+        async with engine(model(), store=store(folder, disk), after_crash="end") as the_engine:
             await live(the_engine, Heard())
     return disk.calls
 
@@ -266,7 +266,7 @@ async def test_whichever_call_fails_nothing_that_was_told_is_lost(tmp_path: Path
             folder = Path(place)
             try:
                 with failing_locks(disk):
-                    async with engine(model(), store=store(folder, disk)) as the_engine:
+                    async with engine(model(), store=store(folder, disk), after_crash="end") as the_engine:
                         await live(the_engine, heard)
                 await check(folder, heard)
                 assert descriptors() <= before + 2
@@ -301,7 +301,8 @@ async def main(disk, state, free):
             pass
         file.truncate(max(0, file.tell() - free))
     heard = Heard()
-    async with engine(model(), store=JsonlStore(disk / ".harness", places=Places(state))) as the_engine:
+    on_disk = JsonlStore(disk / ".harness", places=Places(state))
+    async with engine(model(), store=on_disk, after_crash="end") as the_engine:
         await live(the_engine, heard)
     filler.unlink()
     if heard.thread_id is not None:

@@ -16,7 +16,7 @@ import anyio
 import pytest
 
 from hames.core.engine import Engine
-from hames.domain.commands import ArchiveThread, ReadThread, RenameThread, ResolveApproval
+from hames.domain.commands import ArchiveThread, RenameThread, ResolveApproval, ResumeThread
 from hames.domain.errors import ThreadNotFound
 from hames.domain.events import ItemDelta, Record, is_synced
 from hames.domain.ids import ThreadId
@@ -194,7 +194,7 @@ async def recorded(folder: Path) -> tuple[list[Step], ThreadId]:
         [say("five is said")],
     )
     for lives in range(2):
-        async with engine(model, store=store(folder, disk)) as the_engine:
+        async with engine(model, store=store(folder, disk), after_crash="end") as the_engine:
 
             def hear(change: object) -> None:
                 record: Record = change.record  # type: ignore[attr-defined]
@@ -217,7 +217,7 @@ async def recorded(folder: Path) -> tuple[list[Step], ThreadId]:
 
 
 async def read(the_engine: Engine, thread_id: ThreadId) -> ThreadState:
-    state = await the_engine.execute(ReadThread(thread_id=thread_id))
+    state = await the_engine.execute(ResumeThread(thread_id=thread_id))
     assert isinstance(state, ThreadState)
     return state
 
@@ -246,7 +246,7 @@ async def test_whatever_was_told_as_safe_is_there_after_a_power_cut(tmp_path: Pa
         wanted = safe_records(before)
         try:
             with anyio.fail_after(60):
-                async with engine(ScriptedModel([say("on")]), store=store(tmp_path)) as the_engine:
+                async with engine(ScriptedModel([say("on")]), store=store(tmp_path), after_crash="end") as the_engine:
                     if not wanted:
                         try:
                             await read(the_engine, thread_id)

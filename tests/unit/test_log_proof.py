@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from hames.domain.authority import withdrawn
-from hames.domain.commands import ForkThread, ReadThread
+from hames.domain.commands import ForkThread, ReadThread, ResumeThread
 from hames.domain.events import (
     REPAIRED,
     ApprovalResolved,
@@ -327,7 +327,7 @@ async def test_a_fork_behind_a_gap_has_no_permission_from_before_it(tmp_path: Pa
     lines[TIGHTENED - 1] = flipped(lines[TIGHTENED - 1], 60)
     log_in(tmp_path).write_bytes(b"".join(lines))
     async with engine(ScriptedModel(), store=store(tmp_path), cwd=tmp_path) as the_engine:
-        state = await the_engine.execute(ReadThread(thread_id=HERE))
+        state = await the_engine.execute(ResumeThread(thread_id=HERE))
         assert isinstance(state, ThreadState)
         notices = [change.record.event for change in await the_engine.history(HERE)]
         [repaired] = [one for one in notices if isinstance(one, Noticed) and one.name == REPAIRED]

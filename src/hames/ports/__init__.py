@@ -1,6 +1,6 @@
 """Ports: what the engine needs from the outside. Each docstring is a contract.
 
-Rooms implement these and import no other room; `app.py` joins them.
+Rooms implement these and import no other room; `app` joins them.
 """
 
 from hames.ports.agent import Ability, Agent, AgentThread, Compact, Prompt, Review, Task, TurnEvent, TurnHandle

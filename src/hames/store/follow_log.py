@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from msgspec.structs import replace
 
-from hames.domain.events import ItemDelta, Record
+from hames.domain.events import ItemDelta, Record, SettingsChanged
 from hames.domain.ids import ThreadId
 from hames.ports import LogNews
 from hames.private_files import descriptor
@@ -70,10 +70,11 @@ class LogReader:
         self._base = claim.seals.line(self._thread_id) if claim is not None and not found.foreign else None
         self._last_seal = scanned.last_seal
         self._last = found.records[-1].seq if found.records else 0
-        late = found.added[-1] if found.added else None
-        self._told = late if late is not None and isinstance(late.event, ItemDelta) else None
+        # What is settled about lost lines is for whoever writes the log to say.
+        added = [one for one in found.added if not isinstance(one.event, SettingsChanged)]
+        self._told = added[-1] if added and isinstance(added[-1].event, ItemDelta) else None
         self._live = _LiveFile()
-        return LogNews(records=found.everything, foreign=found.foreign, whole=True)
+        return LogNews(records=found.records + added, foreign=found.foreign, whole=True)
 
     def _appended(self, fd: int) -> list[Record] | None:
         """The records of new lines. None: they do not go on from what was read."""
