@@ -257,12 +257,8 @@ class Harness:
         models, config = self._models or app.catalogue(self._options), self._config
         # The host's tools need no instructions of ours; our own do.
         system_prompt = config.system_prompt if config.system_prompt or not self._builtin_tools else None
-        settings = Settings(
-            model=models.find(config.model).id,
-            cwd=str(self._options.cwd),
-            approval_policy=self._approval_policy,
-            sandbox=self._sandbox,
-        )
+        model, cwd = models.find(config.model).id, str(self._options.cwd)
+        settings = Settings(model=model, cwd=cwd, approval_policy=self._approval_policy, sandbox=self._sandbox)
         rules = EngineRules(
             defaults=settings,
             max_steps=config.max_turns,
@@ -288,12 +284,11 @@ class Harness:
             yield engine
 
     async def _begin(self, engine: Engine) -> ThreadId:
-        known = self.thread_id
-        opening = ResumeThread(thread_id=ThreadId(known)) if known is not None else CreateThread()
+        opening = ResumeThread(thread_id=ThreadId(self.thread_id)) if self.thread_id is not None else CreateThread()
         state = await execute_from_library(engine, opening)
         assert isinstance(state, ThreadState)
         self.thread_id, self._state = state.id, state
-        return state.id
+        return self.thread_id
 
     async def _run(self, engine: Engine, content: str) -> HarnessError | None:
         thread_id = await self._begin(engine)
