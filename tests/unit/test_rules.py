@@ -7,9 +7,11 @@ import pytest
 
 from hames.config.load import load
 from hames.config.rules import RuleFiles, read_rule
+from hames.core.rule_checks import with_host_rules
 from hames.domain.approvals import CallMcp, ChangeFiles, Harmless, Intent, RunCommand
 from hames.domain.errors import Misconfigured
 from hames.domain.items import FileUpdate
+from hames.domain.network import NetworkRules
 from hames.domain.policy import (
     ApprovalPolicy,
     CommandGrant,
@@ -304,3 +306,17 @@ def test_a_broken_rule_stops_the_start_with_its_line(tmp_path: Path) -> None:
 )
 def test_the_rule_that_is_offered_is_narrow(command: str, pattern: str) -> None:
     assert suggested_pattern(command) == pattern
+
+
+def test_rules_about_hosts_hold_for_whatever_a_command_starts() -> None:
+    rules = (Rule(action="deny", host="evil.test"), Rule(action="allow", host="good.test"))
+    asking = WorkspaceWrite(network=NetworkRules(allow=("pypi.org",)))
+    assert with_host_rules(asking, rules) == WorkspaceWrite(
+        network=NetworkRules(allow=("pypi.org", "good.test"), deny=("evil.test",))
+    )
+    everything = WorkspaceWrite(network_access=True)
+    assert with_host_rules(everything, rules) == WorkspaceWrite(
+        network_access=True, network=NetworkRules(deny=("evil.test",))
+    )
+    for closed in (WorkspaceWrite(), ReadOnly()):
+        assert with_host_rules(closed, rules) == closed, "a rule opens no network"

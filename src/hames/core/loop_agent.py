@@ -16,7 +16,7 @@ from hames.core.earlier_results import EarlierResults
 from hames.core.loop import run_loop
 from hames.core.offered_tools import allowed_tools
 from hames.core.prompts import effective, replaced_prompt, system_prompt
-from hames.core.rule_checks import rules_in_force
+from hames.core.rule_checks import rules_in_force, with_host_rules
 from hames.core.surroundings import Surroundings
 from hames.core.threads import LoadedThread, Threads
 from hames.core.token_estimate import ContextGauge
@@ -269,7 +269,7 @@ class LoopThread:
             turn_id=turn_id,
             workspace=settings.cwd,
             cwd=settings.cwd,
-            sandbox=settings.sandbox,
+            sandbox=with_host_rules(settings.sandbox, rules),
             can_leave=settings.agent == "code" and can_leave_sandbox(settings.sandbox, settings.approval_policy),
             servers=self._threads.servers(thread_id, settings),
             readable=self._threads.rules.readable,

@@ -1,12 +1,16 @@
 """Asks the rules that people wrote down about what an agent wants, off the event loop and with a deadline."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import anyio
 from anyio import to_thread
+from msgspec.structs import replace
 
 from hames.domain.approvals import Elicit, Harmless, Intent, UseTool
+from hames.domain.network import NetworkRules
 from hames.domain.options import Settings
+from hames.domain.policy import SandboxPolicy, WorkspaceWrite, has_network
 from hames.domain.rules import NO_RULE, Rule, RuleVerdict, in_doubt
 from hames.ports import RuleBook
 
@@ -39,3 +43,19 @@ async def offered_rule(book: RuleBook | None, intent: Intent | Elicit, settings:
     with anyio.move_on_after(JUDGE_SECONDS):
         return await to_thread.run_sync(suggest, abandon_on_cancel=True)
     return None
+
+
+def with_host_rules(sandbox: SandboxPolicy, rules: Sequence[Rule]) -> SandboxPolicy:
+    """The policy with the rules about hosts, which hold for whatever a command starts.
+
+    A rule that allows a host takes away the question and opens no network that is closed.
+    """
+    named = [rule for rule in rules if rule.host]
+    if not named or not isinstance(sandbox, WorkspaceWrite) or not has_network(sandbox):
+        return sandbox
+    hosts = sandbox.hosts or NetworkRules()
+    allow = tuple(rule.host for rule in named if rule.action == "allow") if sandbox.hosts is not None else ()
+    deny = tuple(rule.host for rule in named if rule.action == "deny")
+    if not allow and not deny:
+        return sandbox
+    return replace(sandbox, network=NetworkRules(allow=(*hosts.allow, *allow), deny=(*hosts.deny, *deny)))
