@@ -297,6 +297,8 @@ class PromptRun:
             match event:
                 case agent_events.ApprovalAsked():
                     await self._decide(client, event)
+                    if self._outcome == NEEDS_APPROVAL and turn_id == self._cut_off:
+                        return None
                 case agent_events.Unknown(method=method, params={"message": str(words)}) if method in UNFINISHED:
                     self._unfinished = self._unfinished or (UNFINISHED[method], words)
                 case agent_events.UsageUpdated(turn_id=of_turn, usage=usage):
@@ -323,7 +325,8 @@ class PromptRun:
             await client.answer(asked.request_id, decision)
             return
         self._outcome = NEEDS_APPROVAL
-        await client.interrupt_turn(asked.thread_id, asked.params.turn_id)
+        if asked.params.turn_id != self._cut_off:  # that one may run in another process, where somebody can answer
+            await client.interrupt_turn(asked.thread_id, asked.params.turn_id)
 
     async def _watch_signals(self, client: AppServerClient, thread_id: str, everything: anyio.CancelScope) -> None:
         """The first stops the turn and lets it end well, the second does not wait."""
