@@ -288,7 +288,7 @@ def test_leaving_says_what_the_thread_cost_in_dollars(terminal: Terminal) -> Non
         connected(terminal)
         terminal.types("hello")
         terminal.presses("Enter")
-        terminal.shows("Hello from here.", "1.0M tokens", "$")
+        terminal.shows("Hello from here.", "1.0M", "$")
         terminal.presses("C-d")
         screen = terminal.shows("Thread ses_", "To continue: hames")
     price = claude("claude-sonnet-5-5").card.price

@@ -242,7 +242,7 @@ async def test_a_line_of_fifty_megabytes_is_refused_and_costs_no_memory(tmp_path
 
 
 async def test_a_client_that_stops_reading_costs_bounded_memory_and_misses_nothing(tmp_path: Path) -> None:
-    words = "word " * 2_500_000
+    words = "word " * 1_500_000
     async with server(tmp_path, talk(words, cuts=500)) as it:
         thread_id = await it.thread()
         memory = psutil.Process(it.process.pid).memory_info

@@ -82,9 +82,9 @@ async def test_a_program_that_is_not_there_is_tried_once(tmp_path: Path, monkeyp
     starts: list[Launch] = []
     start = LocalSandbox._start  # pyright: ignore[reportPrivateUsage]
 
-    async def counted(sandbox: LocalSandbox, launch: Launch) -> Any:
+    async def counted(sandbox: LocalSandbox, launch: Launch, **more: Any) -> Any:
         starts.append(launch)
-        return await start(sandbox, launch)
+        return await start(sandbox, launch, **more)
 
     monkeypatch.setattr(LocalSandbox, "_start", counted)
     sandbox = LocalSandbox(environ={"HOME": str(tmp_path), "PATH": os.environ["PATH"]})

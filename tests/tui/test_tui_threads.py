@@ -134,7 +134,7 @@ async def test_policy_sandbox_and_model_are_shown_and_switched() -> None:
     async with an_engine("ok") as the_engine, staged(the_engine, size=(100, 30)) as stage:
         await stage.shows("scripted/test · Mode: ask (ask for risky actions) · Sandbox: workspace only")
         await stage.presses("shift+tab")
-        await stage.shows("Approvals: ask every time")
+        await stage.shows("Mode: auto")
         await stage.says("/sandbox dangerFullAccess")
         await stage.shows("NO SANDBOX")
         await stage.says("go")
@@ -147,7 +147,7 @@ async def test_policy_sandbox_and_model_are_shown_and_switched() -> None:
         await stage.presses("escape")
         async with wired(the_engine) as wire, AppServerClient.connect(wire) as client:
             config = await client.read_config(stage.app.talk.thread_id)
-        assert config.approval_policy == "always"
+        assert config.approval_mode == "onRequest"
         assert type(config.sandbox_policy).__name__ == "ReadOnly"
 
 

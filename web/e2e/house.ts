@@ -157,6 +157,6 @@ export class House {
     for (const one of this.followed.splice(0)) one.close();
     await this.wire.close();
     await this.kill();
-    rmSync(dirname(this.workspace), { recursive: true, force: true });
+    rmSync(dirname(this.workspace), { recursive: true, force: true, maxRetries: 20 });
   }
 }

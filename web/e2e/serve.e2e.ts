@@ -41,7 +41,7 @@ describe.skipIf(python() === undefined)("hames serve", () => {
   });
 
   test.each([
-    ["Markdown", "## You\n\nhello"],
+    ["Markdown", "(page)\n\nhello"],
     ["JSON", '"type":"turn_started"'],
   ])("a thread is exported as %s", async (format, contained) => {
     const { url } = await served({ serve: ["--model", "scripted/hello"] });

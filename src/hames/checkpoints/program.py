@@ -19,6 +19,7 @@ def main(package: str) -> int:
     from hames.checkpoints.store import CheckpointStore
 
     os.umask(0o077)
+    parent = os.getppid()
     stores: dict[str, CheckpointStore] = {}
     questions = sys.stdin.buffer
     while select.select([questions], [], [], IDLE_SECONDS)[0] and (line := questions.readline()):
@@ -38,8 +39,9 @@ def main(package: str) -> int:
             answer = {"error": str(problem)}
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
-    for store in stores.values():
-        store.save()
+    if os.getppid() == parent:  # of a killed engine nothing is written any more
+        for store in stores.values():
+            store.save()
     return 0
 
 

@@ -28,7 +28,6 @@ COMMANDS = {
     "web": "hames serve --open",
     "server": "hames serve",
     "mcp-server": "hames app-server or hames serve; hames is not an MCP server",
-    "acp": "hames app-server",
     "proto": "hames app-server",
     "apply": "git diff: changes are made in your files directly",
     "version": "hames --version",

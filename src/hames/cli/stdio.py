@@ -15,7 +15,7 @@ from hames.cli import flags, stdio_server
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("protocol", metavar="NAME", help="as the package names it")
     flags.add_shared(parser)
-    parser.set_defaults(attach=False)
+    parser.set_defaults(attach=False, server="")
 
 
 def run(args: Namespace) -> int:

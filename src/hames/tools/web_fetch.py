@@ -151,7 +151,7 @@ class _Fetching:
         body, _, end = content.rpartition(_END.encode())
         status, _, rest = end.decode(errors="replace").strip().partition(" ")
         address, _, kind = rest[:_END_BYTES].partition(" ")
-        address, _, target = address.rpartition("|")
+        address, _, target = address.rpartition("|") if "|" in address else (address, "", "")
         address, kind = address[:2_000], kind[:200]
         if target:
             return f"[{address}, status {status}: it leads to {target}, which was not fetched. Fetch that address]"

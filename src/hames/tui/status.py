@@ -70,14 +70,16 @@ class StatusLine(Widget):
 
 
 def status_line(talk: Conversation, palette: Palette, *, width: int) -> Text:
-    """The status line. In a narrow terminal the model's provider goes, then the labels, then the meter shrinks."""
+    """The status line. In a narrow terminal the model's provider goes, then the labels, then the meter shrinks,
+    then what the mode means goes."""
     room = width - 2
     model = visible(talk.model or "starting …")
     last = model.rpartition("/")[2]  # the end of a model's name tells it apart
     long, brief = _settings(talk, palette, labels=True), _settings(talk, palette, labels=False)
+    bare = _settings(talk, palette, labels=False, meaning=False)
     full, small = _meter(talk, palette), _meter(talk, palette, short=True)
-    layouts = [(model, long, full), (last, long, full), (model, brief, full), (last, brief, full)]
-    shortest = cut(last, max(8, room - brief.cell_len - small.cell_len - 1)), brief, small
+    layouts = [(model, long, full), (last, long, full), (model, brief, full), (last, brief, full), (last, brief, small)]
+    shortest = cut(last, max(8, room - bare.cell_len - small.cell_len - 1)), bare, small
     fitting = (parts for parts in layouts if cell_len(parts[0]) + parts[1].cell_len + parts[2].cell_len < room)
     name, settings, meter = next(fitting, shortest)
     row = Text(name, palette.text, no_wrap=True, end="").append_text(settings)
@@ -85,14 +87,14 @@ def status_line(talk: Conversation, palette: Palette, *, width: int) -> Text:
     return row.append_text(meter)
 
 
-def _settings(talk: Conversation, palette: Palette, *, labels: bool) -> Text:
+def _settings(talk: Conversation, palette: Palette, *, labels: bool, meaning: bool = True) -> Text:
     made = Text(no_wrap=True)
     sandbox = effective_sandbox(talk)
     name, means = shown_mode(talk.mode, talk.policy)
     label = "" if not labels else "Mode: " if name else "Approvals: "
     style = palette.warn if talk.mode in MODES or talk.policy == "never" else palette.quiet
     made.append(DOT, palette.faint)
-    made.append(f"{label}{f'{name} ({means})' if name else means}", style)
+    made.append(f"{label}{(f'{name} ({means})' if meaning else name) if name else means}", style)
     made.append(DOT, palette.faint)
     danger = isinstance(sandbox, m.DangerFullAccess)
     named = labels and not isinstance(sandbox, m.DangerFullAccess | m.ExternalSandbox)
