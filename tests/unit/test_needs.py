@@ -13,6 +13,7 @@ INI = "[pytest]\nmarkers =\n  needs(*programs): programs\n"
 
 def _outcomes(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, program: str, *, ci: bool) -> dict[str, int]:
     monkeypatch.setenv("CI", "true" if ci else "")
+    monkeypatch.delenv("FAILED_TESTS", raising=False)  # for the run that this is a part of
     pytester.makeini(INI)
     pytester.makeconftest(CONFTEST.read_text(encoding="utf-8"))
     pytester.makepyfile(
