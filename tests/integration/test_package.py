@@ -31,7 +31,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.fixture(scope="module", params=["*.whl", "*.tar.gz"], ids=["wheel", "sdist"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param("*.whl", id="wheel"), pytest.param("*.tar.gz", id="sdist", marks=pytest.mark.slow)],
+)
 def installed(built: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     """`bin` of an environment with the wheel or the sdist, and what it asks for by itself."""
     venv = tmp_path_factory.mktemp("clean") / "venv"

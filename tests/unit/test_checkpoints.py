@@ -304,9 +304,10 @@ def test_a_restore_that_was_killed_is_finished_by_the_next_process(bench: Bench,
     assert tree(bench.workspace) == before
 
 
-def test_the_store_stays_inside_its_limit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("turns", [200, pytest.param(1000, marks=pytest.mark.slow)])
+def test_the_store_stays_inside_its_limit(tmp_path: Path, turns: int) -> None:
     bench = Bench(tmp_path, store_bytes=200_000)
-    for number in range(1000):
+    for number in range(turns):
         turn = f"turn-{number}"
         bench.store.begin("thread", turn, [])
         bench.path("file").write_bytes(os.urandom(3000))
@@ -314,7 +315,7 @@ def test_the_store_stays_inside_its_limit(tmp_path: Path) -> None:
     sizes = {path.name: path.stat().st_size for path in bench.kept.iterdir() if path.is_file()}
     assert sizes["pack"] <= 200_000, sizes
     assert sum(sizes.values()) < 600_000, sizes
-    assert bench.undo("turn-999")["restored"] == [["file", "changed back"]]
+    assert bench.undo(f"turn-{turns - 1}")["restored"] == [["file", "changed back"]]
 
 
 def test_nobody_else_can_read_what_is_kept(bench: Bench) -> None:

@@ -317,7 +317,7 @@ async def test_threads_that_could_not_be_made_leave_nothing_behind(
         await created(the_engine)
         descriptors = len(list(Path("/proc/self/fd").iterdir()))
         with monkeypatch.context() as patched:
-            patched.setattr("hames.store.jsonl.fcntl.flock", no_locks)
+            patched.setattr("hames.store.locking.fcntl.flock", no_locks)
             for _ in range(20):
                 with pytest.raises(StorageFailed, match="No locks available"):
                     await the_engine.execute(CreateThread())
