@@ -80,6 +80,8 @@ def hidden_commands(draw: st.DrawFn) -> str:
             wrapper = draw(st.sampled_from(WRAPPERS))
             if "'" in wrapper and "'" in command:
                 continue
+            if "`" in wrapper:  # inside backquotes both are escaped, or the inner ones would end the outer
+                command = command.replace("\\", "\\\\").replace("`", "\\`")
             command = wrapper.format(command)
     return command
 
@@ -105,7 +107,7 @@ OTHER_RULES = (
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(
     command=hidden_commands(),
     policy=st.sampled_from(POLICIES),
@@ -140,7 +142,7 @@ def test_a_denied_command_never_runs_unasked_however_it_is_wrapped(
     assert "git push *" in ruling.reason, ruling
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(command=hidden_commands(), extra=st.sampled_from(("", "; echo x", " # y")))
 def test_a_denied_command_in_a_script_is_found(
     command: str, extra: str, tmp_path_factory: pytest.TempPathFactory
@@ -153,7 +155,7 @@ def test_a_denied_command_in_a_script_is_found(
         assert found.action in ("deny", "ask"), (line, command)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(text=st.text(alphabet=st.sampled_from("git push$(){};|&<>'\"`\\ \n*#=-x"), max_size=40))
 def test_no_text_makes_the_reader_fail_or_misses_plain_words(text: str) -> None:
     intent = RunCommand(command=f"git push\n{text}", cwd="/w")
@@ -172,7 +174,7 @@ INTENTS: tuple[Intent, ...] = (
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(
     intent=st.sampled_from(INTENTS),
     policy=st.sampled_from(POLICIES),
