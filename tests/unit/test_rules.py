@@ -320,3 +320,12 @@ def test_rules_about_hosts_hold_for_whatever_a_command_starts() -> None:
     )
     for closed in (WorkspaceWrite(), ReadOnly()):
         assert with_host_rules(closed, rules) == closed, "a rule opens no network"
+
+
+@pytest.mark.parametrize("line", ["bash go.sh", "./go.sh", ". ./go.sh", "bash < go.sh"])
+def test_nested_shell_in_a_script_is_asked_about_when_it_names_the_words(line: str, tmp_path: Path) -> None:
+    (tmp_path / "go.sh").write_text("#!/bin/bash\necho $(case a in a) git push origin main;; esac)\n")
+    here = str(tmp_path)
+    rules = (Rule(action="deny", command="git push *"),)
+    found = judge_intent(RunCommand(command=line, cwd=here), rules, cwd=here, workspace=here, sandbox=WorkspaceWrite())
+    assert found.action in ("deny", "ask")

@@ -58,6 +58,10 @@ class Contents:
     """Directories that the commands may run in."""
 
 
+NESTED = re.compile(r"\$[({]|`|<<|[<>]\(|\bcase\b|\bfunction\b|\(\s*\)")
+"""Shell inside shell, which a reader may misread."""
+
+
 def look_inside(text: str, cwd: str) -> Contents:
     """Reads the scripts that a command line names. It raises nothing."""
     found = Contents(places=[cwd])
@@ -74,6 +78,8 @@ class _Look:
         if depth > MAX_DEPTH:
             self._doubt("it is nested too deeply to be checked")
             return
+        if depth and NESTED.search(text):
+            self._found.code.append((text, "nested shell in it"))
         script = read_script(text, depth)
         self._found.doubts += script.doubts
         for command in script.commands:

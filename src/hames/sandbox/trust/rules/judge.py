@@ -22,13 +22,12 @@ from hames.domain.rules import (
 from hames.sandbox.trust.commands.command_line import WorkspaceJudge, follow
 from hames.sandbox.trust.commands.doubt import Doubt
 from hames.sandbox.trust.commands.shell_words import SimpleCommand, read_commands
-from hames.sandbox.trust.rules.inside import Contents, look_inside
+from hames.sandbox.trust.rules.inside import NESTED, Contents, look_inside
 from hames.sandbox.trust.rules.matching import allows, mentions, refuses
 from hames.sandbox.trust.rules.shell_script import ScriptCommand, ScriptWord
 
 _WRITES = (">", ">>", ">|", ">&", "<>")
 _SHOWN = 80
-_NESTED = re.compile(r"\$[({]|`|<<|[<>]\(|\bcase\b|\bfunction\b|\(\s*\)")
 
 
 def judge_intent(
@@ -112,7 +111,7 @@ def _of_command(rule: Rule, contents: Contents, intent: RunCommand) -> Iterator[
             yield in_doubt(rule, f"{where} names the same words")
     for doubt in contents.doubts[:1]:
         yield in_doubt(rule, doubt)
-    if _NESTED.search(intent.command) and mentions(rule.command, intent.command):
+    if NESTED.search(intent.command) and mentions(rule.command, intent.command):
         # The net below the reader: where shell is nested, naming the words is enough to be asked about.
         yield in_doubt(rule, "it names the same words inside nested shell")
     if intent.process:
