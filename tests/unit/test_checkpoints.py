@@ -12,6 +12,7 @@ import pytest
 from tests.property.test_undo_histories import after_a_tick, tree
 
 from hames.checkpoints import restore
+from hames.checkpoints.history import KILLED
 from hames.checkpoints.scan import CheckpointLimits
 from hames.checkpoints.store import CheckpointStore
 
@@ -265,10 +266,32 @@ def test_another_process_takes_the_checkpoints_over(bench: Bench) -> None:
     bench.path("file").write_text("before\n")
     turn = bench.begin()
     bench.path("file").write_text("after\n")
-    # Killed here: nobody says that the turn has ended.
+    # Killed here: nobody says that the turn has ended, or when it last wrote.
     bench.store = bench.opened()
-    assert bench.undo(turn)["restored"] == [["file", "changed back"]]
+    after_a_tick()
+    bench.path("file of a person").write_text("x")
+    report = bench.undo(turn)
+    assert report["restored"] == []
+    assert report["conflicts"] == [("file", KILLED), ("file of a person", KILLED)]
+    assert bench.undo(turn, overwrite=True)["restored"] == [
+        ["file", "changed back"],
+        ["file of a person", "removed"],
+    ]
     assert bench.path("file").read_text() == "before\n"
+
+
+def test_a_turn_that_goes_on_in_another_process_is_sure_of_what_it_does_there(bench: Bench) -> None:
+    turn = bench.begin()
+    bench.path("before the kill").write_text("1")
+    after_a_tick()
+    bench.store = bench.opened()
+    bench.store.begin("thread", turn, [], first=True)
+    bench.since = after_a_tick()
+    bench.path("after it").write_text("2")
+    bench.end(turn)
+    report = bench.undo(turn)
+    assert report["restored"] == [["after it", "removed"]]
+    assert report["conflicts"] == [("before the kill", KILLED)]
 
 
 @pytest.mark.parametrize("at", range(8))

@@ -13,6 +13,7 @@ from hames.checkpoints.scan import DIRECTORY, Entry, Manifest
 _TICK_NS = 20_000_000
 """File times lag behind the clock by some milliseconds."""
 _KEPT_TURNS = 1_000
+KILLED = "the process of this turn was killed, so somebody else may have changed it"
 
 
 class PathStep(NamedTuple):
@@ -39,18 +40,23 @@ class TurnRecord:
         self.end: int | None = None
         """The scan after its last; None while it runs, or when its process was killed."""
         self.windows: list[tuple[int, int]] = []
-
-    def wrote_at(self, at_ns: int) -> bool:
-        return any(start - _TICK_NS <= at_ns <= end for start, end in self.windows)
+        self.unsure: list[tuple[int, int]] = []
+        """When it may have written: its process was killed, and nobody knows when exactly."""
 
     def did(self, step: PathStep) -> bool:
-        if step.at_ns >= self.begun_ns - _TICK_NS:
-            return self.wrote_at(step.at_ns)
-        return self.wrote_at(step.at_ns) or any(self.wrote_at(above) for above in step.above_ns)
+        return self._was_in(self.windows, step)
+
+    def may_have_done(self, step: PathStep) -> bool:
+        return self._was_in(self.unsure, step)
+
+    def _was_in(self, windows: list[tuple[int, int]], step: PathStep) -> bool:
+        moved = step.above_ns if step.at_ns < self.begun_ns - _TICK_NS else ()
+        return any(start - _TICK_NS <= at <= end for at in (step.at_ns, *moved) for start, end in windows)
 
     def as_said(self) -> dict[str, Any]:
         said = {"thread": self.thread, "turn": self.turn, "begin": self.begin, "begun_ns": self.begun_ns}
-        return {**said, "windows": self.windows} | ({} if self.end is None else {"end": self.end})
+        said |= {"windows": self.windows, "unsure": self.unsure}
+        return said if self.end is None else {**said, "end": self.end}
 
 
 class Effect(NamedTuple):
@@ -91,7 +97,8 @@ class ChangeHistory:
             begun = TurnRecord(said["thread"], said["turn"], said["begin"], said["begun_ns"])
             record = self.turns.setdefault(said["turn"], begun)
             record.end = said.get("end", record.end)
-            record.windows = [(start, end) for start, end in said.get("windows", record.windows)]
+            record.windows = [(start, end) for start, end in said["windows"]]
+            record.unsure = [(start, end) for start, end in said["unsure"]]
             self.scan = max(self.scan, record.begin, record.end or 0)
 
     def add_scan(self, before: Manifest, after: Manifest) -> int:
@@ -129,6 +136,9 @@ class ChangeHistory:
                 continue
             for path, step in steps.items():
                 had = found.get(path)
+                if not record.did(step) and record.may_have_done(step):
+                    found[path] = Effect(had.old if had is not None else step.old, step.new, KILLED)
+                    continue
                 if not record.did(step):
                     if had is not None or step.old is not None:
                         # It may have been changed by the turn first and by somebody else then.

@@ -103,7 +103,7 @@ class WorkspaceCheckpoints:
     def directory_of(self, workspace: str) -> Path:
         return self._directory / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24]
 
-    async def begin(self, checkpoint: "_TurnCheckpoint", paths: Sequence[str]) -> str:
+    async def begin(self, checkpoint: "_TurnCheckpoint", paths: Sequence[str], *, first: bool) -> str:
         workspace = checkpoint.workspace
         self._running[checkpoint.turn_id] = checkpoint
         relative = [path.removeprefix(workspace.rstrip("/") + "/") for path in paths]
@@ -115,6 +115,7 @@ class WorkspaceCheckpoints:
             thread=checkpoint.thread_id,
             turn=checkpoint.turn_id,
             wanted=wanted,
+            first=first,
         )
         if why := answer.get("error"):
             log.warning("checkpoint.failed", extra={"thread_id": checkpoint.thread_id, "why": why})
@@ -249,8 +250,8 @@ class _TurnCheckpoint:
             return ""
         said = ""
         if not self._begun or paths:
-            self._begun = True
-            said = await self._checkpoints.begin(self, paths)
+            first, self._begun = not self._begun, True
+            said = await self._checkpoints.begin(self, paths, first=first)
         self._writers += 1
         self._open_since = self._open_since or time.time_ns()
         return said

@@ -66,10 +66,13 @@ class CheckpointStore:
     def _journal(self) -> str:
         return os.path.join(self._directory, "restoring.json")
 
-    def begin(self, thread: str, turn: str, wanted: Collection[str]) -> dict[str, Any]:
-        """Before the first write of a turn. Later: makes sure that these paths are kept."""
+    def begin(self, thread: str, turn: str, wanted: Collection[str], *, first: bool = False) -> dict[str, Any]:
+        """Before the `first` write of a turn in a process. Later: makes sure that these paths are kept."""
         with self._locked():
             record = self._history.turns.get(turn)
+            if record is not None and first:  # another process began it, and was killed
+                record.unsure.append((record.begun_ns, time.time_ns()))
+                self._history.write_turn(record)
             if record is None:
                 scan = self._scan(wanted)
                 record = TurnRecord(thread, turn, scan, time.time_ns())
@@ -145,8 +148,10 @@ class CheckpointStore:
         """Their records. One whose process was killed may have written until now."""
         found = [self._history.turns[turn] for turn in turns if turn in self._history.turns]
         for record in found:
-            if record.end is None:
-                record.windows = windows.get(record.turn) or [(0, 1 << 63)]
+            if record.turn in windows:
+                record.windows = windows[record.turn]
+            elif record.end is None:
+                record.unsure = [(record.begun_ns, time.time_ns())]
         return found
 
     def _plan(self, records: list[TurnRecord], *, redo: bool, paths: list[str]) -> list[Planned]:
