@@ -27,6 +27,7 @@ from hames.domain.items import AgentMessage, CommandExecution, TextInput, UserMe
 from hames.domain.models import ModelCard, Price
 from hames.domain.options import Choice, Selector
 from hames.domain.request import ModelEvent, ModelRequest, ResultBlock, TextBlock
+from hames.domain.situation import NOTE_TAGS
 from hames.domain.state import ThreadState
 from hames.protocols.sync.pages import SandboxReport
 from hames.server.app import Address, Extras, serving
@@ -105,7 +106,7 @@ SCENES: dict[str, Scene] = {
     "long": [[fail("the prompt has 230,114 tokens and the model takes 200,000", info="ContextWindowExceeded")]],
     "skip": [
         [
-            call("shell", command="false"),
+            call("edit", path="nowhere/missing.txt", old_string="one\n", new_string="two\n"),
             call("shell", command="echo never"),
             call("artifact", path="chart.png"),
         ],
@@ -223,7 +224,8 @@ def _cue(request: ModelRequest) -> tuple[list[str], int]:
         if message.role == "assistant":
             asked += 1
             continue
-        spoken = [block.text for block in message.blocks if isinstance(block, TextBlock) and block.text.strip()]
+        texts = [block.text.strip() for block in message.blocks if isinstance(block, TextBlock)]
+        spoken = [text for text in texts if text and not text.startswith(NOTE_TAGS)]
         if spoken:
             return spoken[-1].lower().split(), asked
     return ["hello"], 0

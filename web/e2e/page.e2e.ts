@@ -248,18 +248,6 @@ test("an option of the server's own is chosen with keys", async () => {
   await eventually(() => thread.state.settings?.options, { effort: "high" });
 });
 
-test("Shift+Tab goes through the permissions, never to the last of them, and Escape frees it", async () => {
-  const { page, thread } = await onThread();
-  const now = () => `${thread.state.settings!.agent} ${thread.state.settings!.approvalPolicy}`;
-  for (const next of ["code always", "plan always", "code unlessTrusted", "code always"]) {
-    await box(page).press("Shift+Tab");
-    await eventually(now, next);
-  }
-  await box(page).press("Escape");
-  await box(page).press("Shift+Tab");
-  await eventually(() => box(page).evaluate((element) => element === document.activeElement), false);
-});
-
 test("everything from the first prompt to the answer works without a mouse", async () => {
   const { page, server, thread } = await onThread();
   await ask(page, "hello");
