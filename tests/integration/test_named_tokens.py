@@ -387,3 +387,14 @@ async def test_a_browser_that_is_invited_has_the_role_of_whoever_invited_it(tmp_
         browser.cookies.update(cookie)
         TokenFile(tmp_path / "state").revoke("driver-1")
         assert (await browser.get("/status")).status_code == 401
+
+
+async def test_a_browser_signs_in_with_a_token_typed_in_place_of_a_code(tmp_path: Path) -> None:
+    async with house(tmp_path, ScriptedModel()) as here, http(here.server) as browser:
+        token = here.headers("observer")["authorization"].split()[1]
+        assert (await browser.post("/sign-in", json={"code": token[:-1]})).status_code == 401
+        assert (await browser.post("/sign-in", json={"code": f" {token}\n"})).status_code == 200
+        status = (await browser.get("/status")).json()
+        assert (status["role"], status["user"]) == ("observer", "observer-1")
+        TokenFile(tmp_path / "state").revoke("observer-1")
+        assert (await browser.get("/status")).status_code == 401

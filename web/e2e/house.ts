@@ -96,7 +96,7 @@ export class House {
   async start(): Promise<void> {
     const child = spawn(python()!, this.arguments(), {
       stdio: ["ignore", "pipe", "pipe"],
-      ...(this.options.serve && { env: { HOME: this.workspace, ...inherited(), ...this.options.environment } }),
+      ...(this.options.serve && { env: this.environment() }),
     });
     this.process = child;
     child.stderr.on("data", (data: Buffer) => (this.complaints += data.toString()));
@@ -106,6 +106,11 @@ export class House {
     });
     this.printed = line;
     this.wire.target = Number(new URL(/http:\S+/.exec(line)![0]).port);
+  }
+
+  /** What `hames serve` runs with, and any other command beside it. */
+  environment(): Record<string, string> {
+    return { HOME: this.workspace, ...inherited(), ...this.options.environment };
   }
 
   private arguments(): string[] {

@@ -1,11 +1,12 @@
 /** A second device signs in by link, code or QR code, without a shell. On `hames serve` with a token. */
 
+import { execFileSync } from "node:child_process";
 import jsQR from "jsqr";
 import type { Page } from "playwright-core";
 import { afterEach, describe, expect, test } from "vitest";
 import { axe } from "./axe.js";
 import { House, python } from "./house.js";
-import { box, eventually, open } from "./stage.js";
+import { ask, box, eventually, open, talk } from "./stage.js";
 
 const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
 const TOKEN = "a-long-enough-token-for-a-test-0123456789";
@@ -33,6 +34,32 @@ describe.skipIf(python() === undefined)("a second device", () => {
     };
   }
 
+  test("an observer sees everything, and is offered nothing that would be refused", async () => {
+    const { url, page } = await signedIn();
+    await ask(page, "hello");
+    await talk(page).getByText("Hello").first().waitFor();
+    const words = ["-m", "hames", "tokens", "add", "watcher", "--role", "observer"];
+    const token = execFileSync(python()!, words, { env: house!.environment(), encoding: "utf8" }).trim();
+    const observer = await open(url);
+    await observer.getByRole("textbox", { name: "Code or token" }).fill(token);
+    await observer.getByRole("button", { name: "Sign in" }).click();
+    await talk(observer).getByText("Hello").first().waitFor();
+    await observer.getByText("You can look at this thread and change nothing").waitFor();
+    for (const name of [/^New$/, /^Archive /, /^Rename/, /^Fork/, /^Undo/, /^Send/])
+      expect(await observer.getByRole("button", { name }).count(), String(name)).toBe(0);
+    await observer.getByRole("button", { name: "More" }).click();
+    await observer.getByRole("menuitem", { name: "Outline" }).waitFor();
+    for (const name of [/^Rename/, /^Fork/, /^Compact/, /^Archive/, /^Delete/])
+      expect(await observer.getByRole("menuitem", { name }).count(), String(name)).toBe(0);
+    await observer.keyboard.press("Escape");
+    await observer.keyboard.press("Alt+n");
+    await observer.locator(".toast").getByText("change nothing").waitFor();
+    await observer.getByRole("button", { name: "Time travel" }).click();
+    await observer.locator(".time-bar").waitFor();
+    expect(await observer.getByRole("button", { name: "Fork from here" }).count()).toBe(0);
+    expect(await axe(observer)).toEqual([]);
+  });
+
   test("a used link opens a page that says so and takes a code", async () => {
     const { link, page } = await signedIn();
     const phone = await open(link, PHONE);
@@ -42,10 +69,10 @@ describe.skipIf(python() === undefined)("a second device", () => {
     expect(await phone.locator("body").innerText()).not.toContain('{"error"');
     expect(await axe(phone)).toEqual([]);
     const { code } = await addDevice(page);
-    await phone.getByRole("textbox", { name: "Code" }).fill("AAAA-AAAA");
+    await phone.getByRole("textbox", { name: "Code or token" }).fill("AAAA-AAAA");
     await phone.getByRole("button", { name: "Sign in" }).click();
-    await phone.getByText("This code is wrong, was already used, or has expired.").waitFor();
-    await phone.getByRole("textbox", { name: "Code" }).fill(code.toLowerCase().replace("-", ""));
+    await phone.getByText("This code or token is wrong, was already used, or has expired.").waitFor();
+    await phone.getByRole("textbox", { name: "Code or token" }).fill(code.toLowerCase().replace("-", ""));
     await phone.getByRole("button", { name: "Sign in" }).click();
     await box(phone).waitFor();
     await phone.reload();

@@ -17,7 +17,7 @@ from hames.server.service import Service
 COOKIE_SECONDS = 30 * 24 * 3600
 TRIES_AT_ONCE = 5
 TRIES_PER_SECOND = 1 / 6
-WRONG = "this code is wrong, was already used, or has expired"
+WRONG = "this code or token is wrong, was already used, or has expired"
 NO_TOKEN = (
     "this server is for this machine only and nobody has to sign in; to use it from other devices, start it with "
     "`hames serve --host 0.0.0.0 --token`"
@@ -78,12 +78,12 @@ class SignInApi:
         )
 
     async def sign_in(self, request: Request) -> Response:
-        """Sign this browser in with a code; the answer sets a cookie. Needs no token."""
+        """Sign this browser in with a code, or with a token typed in its place; the answer sets a cookie."""
         keyring = self._keyring()
         given = await read_json(request, Code)
         if not self._tries.take():
             raise HttpRefusal(429, "too many tries; wait a moment and try again", "UsageLimitExceeded")
-        cookie = keyring.take_code(given.code)
+        cookie = keyring.take_token(given.code) or keyring.take_code(given.code)
         if cookie is None:
             raise HttpRefusal(401, WRONG, "Unauthorized")
         answer = reply(SignedIn())

@@ -145,6 +145,14 @@ class Keyring:
             self._open = [_without_code(one) for one in self._open]
         return None
 
+    def take_token(self, typed: str) -> str | None:
+        """The same for a token that somebody was given: the owner's or a named one. It goes on working."""
+        token = typed.strip()
+        if self.is_owner(token):
+            return self._cookie_value
+        found = self._named.find(token) if self._named is not None else None
+        return None if found is None else self.cookie_for(found.name)
+
     def _take(self, found: list[bool]) -> str | None:
         used = [one for one, taken in zip(self._open, found, strict=True) if taken]
         self._open = [one for one in self._open if one not in used]

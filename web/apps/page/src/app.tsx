@@ -14,6 +14,7 @@ import { SignIn } from "./shell/sign-in.js";
 import { useTheme } from "./shell/theme.js";
 import { toast, toastFailure, Toasts } from "./shell/toasts.js";
 import { titleOf } from "./text/format.js";
+import { whyOnlyLooking } from "./text/people.js";
 import { Blank } from "./thread/states.js";
 import { ThreadPage } from "./thread/thread-page.js";
 import { ThreadSidebar } from "./threads/thread-list.js";
@@ -50,8 +51,10 @@ export function App() {
     api.status().then(setServer, () => {});
   }, [list.problem, server]);
 
+  const onlyLooking = server ? whyOnlyLooking(server.role ?? "owner") : "";
   const create = useCallback(
     (model?: string) => {
+      if (onlyLooking) return toast(onlyLooking);
       // An untouched thread is as good as a new one.
       const unused = model === undefined && rows.current?.find(isUnused);
       setSidebar(false);
@@ -61,7 +64,7 @@ export function App() {
         go(id);
       }, toastFailure);
     },
-    [refresh],
+    [refresh, onlyLooking],
   );
 
   // An address without a thread means the newest one; on a new server, a first one.
@@ -70,11 +73,11 @@ export function App() {
     if (threadId !== null || list.threads === null || search || archived) return;
     const newest = list.threads[0];
     if (newest) go(newest.id, { replace: true });
-    else if (!creating.current) {
+    else if (server && !onlyLooking && !creating.current) {
       creating.current = true;
       api.create().then(({ id }) => go(id, { replace: true }), toastFailure);
     }
-  }, [threadId, list.threads, search, archived]);
+  }, [threadId, list.threads, search, archived, server, onlyLooking]);
 
   const openThread = useCallback((id: string) => {
     go(id);
@@ -174,6 +177,7 @@ export function App() {
           notifying={notifications.on}
           version={server ? `v${server.version}` : ""}
           cwd={server?.cwd ?? ""}
+          onlyLooking={onlyLooking !== ""}
           onSearch={setSearch}
           onArchived={setArchived}
           onOpen={openThread}
@@ -214,6 +218,10 @@ export function App() {
               <button type="button" className="button primary" onClick={refresh}>
                 Try again
               </button>
+            </Blank>
+          ) : onlyLooking && list.threads?.length === 0 ? (
+            <Blank icon="search" title="No threads yet">
+              <p>{onlyLooking}</p>
             </Blank>
           ) : (
             <div className="loading" aria-busy="true">

@@ -13,7 +13,7 @@ const REFRESH_MS = 2_000;
 
 /** `version` changes when there may be news. */
 export const Processes = memo(function Processes({ live, version }: { live: boolean; version: number }) {
-  const { threadId } = useThreadTools();
+  const { threadId, readOnly } = useThreadTools();
   const [found, setFound] = useState<readonly ProcessRow[] | null>(null);
   const [problem, setProblem] = useState("");
   const running = found?.some((one) => one.running) ?? false;
@@ -48,10 +48,10 @@ export const Processes = memo(function Processes({ live, version }: { live: bool
   if (!live) return <p className="panel-empty">Processes are shown as they are now. Go back to now to see them.</p>;
   if (problem) return <p className="panel-empty">{sentence(problem)}</p>;
   if (found === null) return <p className="panel-empty">Loading…</p>;
-  return <ProcessList processes={found} onEnd={end} />;
+  return <ProcessList processes={found} onEnd={readOnly ? null : end} />;
 });
 
-type ListProps = { processes: readonly ProcessRow[]; onEnd: (number: number) => void };
+type ListProps = { processes: readonly ProcessRow[]; onEnd: ((number: number) => void) | null };
 
 export function ProcessList({ processes, onEnd }: ListProps) {
   if (processes.length === 0) return <p className="panel-empty">The agent has started no background process.</p>;
@@ -61,7 +61,7 @@ export function ProcessList({ processes, onEnd }: ListProps) {
         <li key={one.number} data-running={one.running || undefined}>
           <div className="process-head">
             <code className="process-command">{hides(one.command) ? <Visible text={one.command} /> : one.command}</code>
-            {one.running && (
+            {one.running && onEnd && (
               <button
                 type="button"
                 className="button small"

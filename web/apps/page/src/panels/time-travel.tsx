@@ -129,7 +129,7 @@ export function labelOf({ label, kind }: Mark): string {
   return known ? label.replace(known[0], known[1]) : label || kind;
 }
 
-type BarProps = { past: Past; to: (index: number) => void; leave: () => void; fork: (seq: number) => void };
+type BarProps = { past: Past; to: (index: number) => void; leave: () => void; fork: ((seq: number) => void) | null };
 
 export function TimeBar({ past: { marks, index, loading }, to, leave, fork }: BarProps) {
   const mark = marks[index]!;
@@ -187,9 +187,11 @@ export function TimeBar({ past: { marks, index, loading }, to, leave, fork }: Ba
         </span>
       </div>
       <div className="time-actions">
-        <button type="button" className="button primary" onClick={() => fork(mark.seq)}>
-          <Icon name="fork" size={14} /> Fork from here
-        </button>
+        {fork && (
+          <button type="button" className="button primary" onClick={() => fork(mark.seq)}>
+            <Icon name="fork" size={14} /> Fork from here
+          </button>
+        )}
         <button type="button" className="button" onClick={leave}>
           Back to now <kbd>esc</kbd>
         </button>

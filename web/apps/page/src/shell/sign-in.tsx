@@ -1,10 +1,17 @@
-/** What somebody sees who is not signed in: why, and a field for a code from a device that is. */
+/** What somebody sees who is not signed in: why, and a field for a code from a device that is, or for a token. */
 
 import { RequestFailed } from "@hames/client";
 import { type SyntheticEvent, useEffect, useState } from "react";
 import { api } from "../api.js";
 import { sentence } from "../text/format.js";
 import { Mark } from "./icons.js";
+
+/** As it is meant: letters of a code are capitals, those of a token are what they are. */
+function asTyped(text: string): string {
+  return text.length > LONGEST_CODE || text.startsWith("hames_") ? text.trim() : text.toUpperCase();
+}
+
+const LONGEST_CODE = 12;
 
 /** A link that no longer works leaves its word in the address. It says nothing to anybody any more, and goes. */
 function usedLink(): boolean {
@@ -40,10 +47,10 @@ export function SignIn({ onDone }: { onDone: () => void }) {
       )}
       <p>
         On a device that is signed in, open <b>Add a device</b> at the bottom of the thread list. Scan the QR code it
-        shows with this device, or type the code here:
+        shows with this device, or type the code here. If you were given a token, paste it instead:
       </p>
       <form onSubmit={submit}>
-        <label htmlFor="code">Code</label>
+        <label htmlFor="code">Code or token</label>
         <div className="sign-in-row">
           <input
             id="code"
@@ -53,12 +60,16 @@ export function SignIn({ onDone }: { onDone: () => void }) {
             autoCapitalize="characters"
             autoCorrect="off"
             spellCheck={false}
-            maxLength={12}
+            maxLength={200}
             placeholder="ABCD-EFGH"
             aria-describedby="code-problem"
-            onChange={(event) => setCode(event.target.value.toUpperCase())}
+            onChange={(event) => setCode(asTyped(event.target.value))}
           />
-          <button type="submit" className="button primary" disabled={busy || code.replace(/[^A-Z0-9]/g, "").length < 8}>
+          <button
+            type="submit"
+            className="button primary"
+            disabled={busy || code.replace(/[^A-Za-z0-9]/g, "").length < 8}
+          >
             Sign in
           </button>
         </div>

@@ -16,6 +16,8 @@ type Props = {
   changed: number;
   progress: string;
   travelling: boolean;
+  /** Whoever may only look is not offered what would be refused. */
+  onlyLooking: boolean;
   /** Somebody asked for the title by command. */
   renaming: boolean;
   onRenaming: (renaming: boolean) => void;
@@ -37,7 +39,8 @@ export const Header = memo(function Header(props: Props) {
       <div className="head-words">
         <Title
           title={thread ? titleOf(thread) : "New thread"}
-          editing={props.renaming}
+          fixed={props.onlyLooking}
+          editing={props.renaming && !props.onlyLooking}
           onEditing={props.onRenaming}
           onRename={props.onRename}
         />
@@ -101,7 +104,12 @@ export const Header = memo(function Header(props: Props) {
         >
           <Icon name="history" />
         </button>
-        <Menu label="More" align="end" items={thread ? actions(thread) : []} onChoose={props.onAction}>
+        <Menu
+          label="More"
+          align="end"
+          items={thread ? actions(thread, props.onlyLooking) : []}
+          onChoose={props.onAction}
+        >
           <Icon name="more" />
         </Menu>
       </div>
@@ -109,8 +117,11 @@ export const Header = memo(function Header(props: Props) {
   );
 });
 
-function actions(thread: ThreadHead): MenuItem[] {
-  return [
+/** What changes the thread, or asks its agent. */
+const CHANGING = new Set(["context", "rename", "fork", "compact", "archive", "delete"]);
+
+function actions(thread: ThreadHead, onlyLooking: boolean): MenuItem[] {
+  const all: MenuItem[] = [
     { id: "find", name: "Find in this thread", icon: "search" },
     { id: "outline", name: "Outline", description: "Every prompt of this thread", icon: "outline" },
     { id: "ps", name: "Processes", description: "What runs in the background", icon: "command" },
@@ -134,16 +145,18 @@ function actions(thread: ThreadHead): MenuItem[] {
     },
     { id: "json", name: "Export as JSON", icon: "export", group: "Export", href: api.exportUrl(thread.id, "json") },
   ];
+  return onlyLooking ? all.filter(({ id }) => !CHANGING.has(id)) : all;
 }
 
 type TitleProps = {
   title: string;
+  fixed: boolean;
   editing: boolean;
   onEditing: (editing: boolean) => void;
   onRename: (title: string) => void;
 };
 
-function Title({ title, editing, onEditing, onRename }: TitleProps) {
+function Title({ title, fixed, editing, onEditing, onRename }: TitleProps) {
   const [words, setWords] = useState(title);
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => {
@@ -163,6 +176,7 @@ function Title({ title, editing, onEditing, onRename }: TitleProps) {
       );
     if (keep && words.trim() && words.trim() !== title) onRename(words.trim());
   };
+  if (fixed) return <h1 className="head-title">{title}</h1>;
   if (!editing) {
     return (
       <h1 className="head-title">

@@ -393,6 +393,7 @@ export function ThreadPage(props: Props) {
                 changed={files.length}
                 progress={planProgress(state?.plan)}
                 travelling={travelling}
+                onlyLooking={onlyLooking !== ""}
                 renaming={renaming}
                 onRenaming={setRenaming}
                 onRename={rename}
@@ -438,7 +439,7 @@ export function ThreadPage(props: Props) {
                         .map((approval) => (
                           <ApprovalCard key={approval.id} approval={approval} />
                         ))}
-                      {!past && (
+                      {!past && !onlyLooking && (
                         <Failure
                           state={state}
                           server={server}
@@ -458,7 +459,7 @@ export function ThreadPage(props: Props) {
                   )}
                   <section className="foot" aria-label="Message and settings">
                     {past ? (
-                      <TimeBar past={past} to={to} leave={leave} fork={fork} />
+                      <TimeBar past={past} to={to} leave={leave} fork={onlyLooking ? null : fork} />
                     ) : (
                       <>
                         <ActivityLine

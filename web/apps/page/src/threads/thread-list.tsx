@@ -18,6 +18,8 @@ type Props = {
   version: string;
   /** The directory of the server: a thread in another one says so. */
   cwd: string;
+  /** Whoever may only look is not offered what would be refused. */
+  onlyLooking: boolean;
   onSearch: (search: string) => void;
   onArchived: (archived: boolean) => void;
   onOpen: (threadId: string) => void;
@@ -42,9 +44,11 @@ export const ThreadSidebar = memo(function ThreadSidebar(props: Props) {
         <span className="brand">
           <Mark /> Hames
         </span>
-        <button type="button" className="button new-thread" onClick={() => props.onNew()} title="New thread (Alt+N)">
-          <Icon name="plus" size={14} /> New
-        </button>
+        {!props.onlyLooking && (
+          <button type="button" className="button new-thread" onClick={() => props.onNew()} title="New thread (Alt+N)">
+            <Icon name="plus" size={14} /> New
+          </button>
+        )}
       </div>
       <div className="search">
         <Icon name="search" size={14} />
@@ -96,6 +100,7 @@ export const ThreadSidebar = memo(function ThreadSidebar(props: Props) {
                   current={thread.id === current}
                   elsewhere={thread.cwd !== props.cwd}
                   search={search}
+                  onlyLooking={props.onlyLooking}
                   onOpen={props.onOpen}
                   onArchive={props.onArchive}
                   onDelete={props.onDelete}
@@ -169,13 +174,15 @@ type RowProps = {
   current: boolean;
   elsewhere: boolean;
   search: string;
+  onlyLooking: boolean;
   onOpen: (threadId: string) => void;
   onArchive: (thread: ThreadRow, archived: boolean) => void;
   onDelete: (thread: ThreadRow) => void;
 };
 
 /** One line while there is nothing to say of a thread but its name; a second one for what needs attention. */
-const Row = memo(function Row({ thread, current, elsewhere, search, onOpen, onArchive, onDelete }: RowProps) {
+const Row = memo(function Row(props: RowProps) {
+  const { thread, current, elsewhere, search, onlyLooking, onOpen, onArchive, onDelete } = props;
   const open = (event: MouseEvent) => {
     if (event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0) return;
     event.preventDefault();
@@ -209,28 +216,30 @@ const Row = memo(function Row({ thread, current, elsewhere, search, onOpen, onAr
           </span>
         )}
       </a>
-      <span className="thread-actions">
-        {thread.archived && (
+      {!onlyLooking && (
+        <span className="thread-actions">
+          {thread.archived && (
+            <button
+              type="button"
+              className="icon-button small"
+              aria-label={`Delete ${title}`}
+              title="Delete"
+              onClick={() => onDelete(thread)}
+            >
+              <Icon name="trash" size={13} />
+            </button>
+          )}
           <button
             type="button"
             className="icon-button small"
-            aria-label={`Delete ${title}`}
-            title="Delete"
-            onClick={() => onDelete(thread)}
+            aria-label={`${thread.archived ? "Unarchive" : "Archive"} ${title}`}
+            title={thread.archived ? "Unarchive" : "Archive"}
+            onClick={() => onArchive(thread, !thread.archived)}
           >
-            <Icon name="trash" size={13} />
+            <Icon name={thread.archived ? "retry" : "archive"} size={13} />
           </button>
-        )}
-        <button
-          type="button"
-          className="icon-button small"
-          aria-label={`${thread.archived ? "Unarchive" : "Archive"} ${title}`}
-          title={thread.archived ? "Unarchive" : "Archive"}
-          onClick={() => onArchive(thread, !thread.archived)}
-        >
-          <Icon name={thread.archived ? "retry" : "archive"} size={13} />
-        </button>
-      </span>
+        </span>
+      )}
     </li>
   );
 });
