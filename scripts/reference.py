@@ -1,9 +1,10 @@
-"""Writes the protocol reference from the published schemas, and the support table from the specs.
+"""Writes the protocol reference from the published schemas, the support table from the specs, and the list of files.
 
 python scripts/reference.py [--check]
 """
 
 import argparse
+import ast
 import json
 import subprocess
 import sys
@@ -101,11 +102,38 @@ def support() -> str:
     return f"# What is supported\n\n{intro}\n\n{table.strip()}\n"
 
 
+def files() -> str:
+    """Every module with the first sentence of its docstring."""
+    source = ROOT / "src" / "hames"
+    lines = [
+        "# Every file",
+        "",
+        "What each file of `src/hames` is for, in the words of its first line. [Architecture](../architecture.md) says how"
+        " they fit together.",
+        "",
+    ]
+    folders: dict[Path, list[Path]] = {}
+    for path in source.rglob("*.py"):
+        folders.setdefault(path.parent, []).append(path)
+    for folder, paths in sorted(folders.items()):
+        head = _first_line(folder / "__init__.py") if folder / "__init__.py" in paths else ""
+        lines += [f"## {folder.relative_to(source.parent).as_posix()}/", "", *([head, ""] if head else [])]
+        said = [(path.name, _first_line(path)) for path in sorted(paths) if path.name != "__init__.py"]
+        lines += [f"- `{name}`: {words}" if words else f"- `{name}`" for name, words in said]
+        lines += [""] if said else []
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _first_line(path: Path) -> str:
+    doc = ast.get_docstring(ast.parse(path.read_text())) or ""
+    return " ".join(doc.partition("\n\n")[0].split())
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="only say whether the pages are up to date")
     args = parser.parse_args()
-    pages = {f"{name}.md": page(name) for name in PROTOCOLS} | {"support.md": support()}
+    pages = {f"{name}.md": page(name) for name in PROTOCOLS} | {"support.md": support(), "files.md": files()}
     stale = [
         name for name, text in pages.items() if not (TARGET / name).exists() or (TARGET / name).read_text() != text
     ]

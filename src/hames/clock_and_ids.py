@@ -1,4 +1,4 @@
-"""The real clock and the real dice."""
+"""The real clock, and ids that nobody can guess."""
 
 import secrets
 import time
