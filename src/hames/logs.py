@@ -6,11 +6,12 @@
 import json
 import logging
 import os
-import re
 import sys
 
+from hames.deferred import pattern
+
 _STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime", "taskName"}
-_SECRETS = re.compile(
+_SECRETS = pattern(
     r"(sk-[A-Za-z0-9_-]{8,}"
     r"|(?i:bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"
     r"|(?i:x-api-key|api[_-]?key|authorization|password|token|secret)[\"']?\s*[:=]\s*[\"']?[^\s\"',}]{4,}"

@@ -14,8 +14,6 @@ from hames.config.visibility import hidden_paths
 from hames.plugins import Plugins
 from hames.ports import AskSandboxHost, Clock, Launch, Place, Process, Report, Tool, Tools
 from hames.ports.sandbox import ProcessGuard
-from hames.tools.host import AddedTools
-from hames.tools.installed import installed_tools
 
 if TYPE_CHECKING:
     from hames.sandbox.local import LocalSandbox, SandboxSettings
@@ -101,6 +99,9 @@ def tool_limits(options: Options) -> "ToolLimits":
 
 def offered_tools(options: Options, own: Tools, guard: ProcessGuard) -> Tools:
     """Our own tools, those of installed packages, and those of the MCP servers of the user and of the thread."""
+    from hames.tools.host import AddedTools
+    from hames.tools.installed import installed_tools
+
     if installed := installed_tools(Plugins(str(options.cwd))):
         own = AddedTools(installed, own)
     from hames.tools.mcp.servers import McpTools

@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 
 BUNDLE_SECONDS = 0.1
 
+CLOSE_SECONDS = 3.0
+"""How long the end of a turn may take to write when the turn is being cancelled."""
 STOPPED = "interrupted: the harness stopped while this turn ran"
 """What a turn says that nobody interrupted: whether the process went in peace or was killed."""
 

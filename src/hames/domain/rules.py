@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Literal
 from urllib.parse import urlsplit
 
+from hames.deferred import pattern
 from hames.domain.value import Value
 
 RuleAction = Literal["allow", "ask", "deny"]
@@ -18,7 +19,7 @@ ACTIONS: tuple[RuleAction, ...] = ("deny", "ask", "allow")
 """The tightest first."""
 SUBJECTS = ("command", "read", "write", "host", "mcp")
 """What a rule can be about. Each rule names exactly one."""
-_NOT_IN_PATTERNS = re.compile(r"[;|&<>`\n\r\0]|\$\(")
+_NOT_IN_PATTERNS = pattern(r"[;|&<>`\n\r\0]|\$\(")
 
 
 class Rule(Value, omit_defaults=True):

@@ -13,6 +13,7 @@ from zlib import crc32
 import msgspec
 from msgspec.structs import replace
 
+from hames.deferred import pattern
 from hames.domain.events import ItemDelta, Record
 from hames.store.seals import Running
 
@@ -32,7 +33,7 @@ SEALED_END = _SEAL + _CRC + 1
 """How many bytes of a sealed line its own seal is not about."""
 _PROVEN = _SEAL + _CRC
 _BODY = _AFTER + _PROVEN
-_JOINED = re.compile(rb',"crc":"[0-9a-f]{8}"\}(.)(?=\{"seq":)', re.DOTALL)
+_JOINED = pattern(rb',"crc":"[0-9a-f]{8}"\}(.)(?=\{"seq":)', re.DOTALL)
 """Where two lines meet whose newline was damaged. A quote inside a text is escaped, so no text looks like this."""
 
 

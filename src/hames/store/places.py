@@ -12,7 +12,6 @@ import contextlib
 import fcntl
 import logging
 import os
-import re
 import secrets
 from collections.abc import Generator
 from hashlib import blake2b
@@ -21,6 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from hames.deferred import pattern
 from hames.domain.value import Value
 from hames.private_files import descriptor, open_private, private_directory, write_private
 from hames.store.seals import CHUNK, Seals, chunks, fingerprint, user_key
@@ -28,8 +28,8 @@ from hames.store.system_calls import Disk, directory, find_plain, read_small, wr
 
 log = logging.getLogger(__name__)
 
-TOKEN = re.compile(r"[0-9a-f]{32}")
-THREAD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
+TOKEN = pattern(r"[0-9a-f]{32}")
+THREAD_ID = pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 EVENTS, LIVE, META = "events.jsonl", "live", "meta.json"
 _MOST_TOKENS = 8
 """So many directories that were at one path are remembered."""

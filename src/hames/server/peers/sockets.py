@@ -9,7 +9,6 @@ import contextlib
 import errno
 import logging
 import os
-import re
 import secrets
 import socket
 import stat
@@ -21,6 +20,7 @@ import anyio
 from anyio.abc import SocketAttribute, SocketListener, SocketStream
 
 from hames.codecs.lines import LineDecoder, TooLong
+from hames.deferred import pattern
 from hames.domain.errors import HarnessError
 from hames.ports import Peer
 from hames.server.socket_path import short_path
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-NAME = re.compile(r"(\d{1,10})-[0-9a-f]{16}\.sock")
+NAME = pattern(r"(\d{1,10})-[0-9a-f]{16}\.sock")
 COMMANDS_AT_ONCE = 32
 """From one process: more of them wait."""
 SEND_SECONDS = 30.0
