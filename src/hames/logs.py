@@ -3,7 +3,6 @@
 `log.info("turn.ended", extra={"turn_id": turn_id})`: an event name and fields, not a sentence with holes.
 """
 
-import json
 import logging
 import os
 import sys
@@ -32,6 +31,8 @@ class JsonLines(logging.Formatter):
     """One record, one line: a newline in a client's string cannot forge another."""
 
     def format(self, record: logging.LogRecord) -> str:
+        import json
+
         fields = {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
         entry = {
             "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S"),

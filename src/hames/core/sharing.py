@@ -64,6 +64,7 @@ class Sharing:
         self._followers: dict[ThreadId, Follower] = {}
         self._starting = anyio.Lock()
         self._looking = False
+        self._attached = False
         self._look_now = anyio.Event()
         self._news_from: set[PeerLink] = set()
 
@@ -77,12 +78,17 @@ class Sharing:
 
     def attach(self, tasks: TaskGroup) -> None:
         self.tasks = tasks
-        if self._peers is not None:
-            self._peers.attach(tasks.start_soon, self._service)
+
+    def _attached_peers(self) -> Peers | None:
+        """They are attached when they are first needed: most processes have no other beside them."""
+        if self._peers is not None and self.tasks is not None and not self._attached:
+            self._attached = True
+            self._peers.attach(self.tasks.start_soon, self._service)
+        return self._peers
 
     async def close(self) -> None:
         """Nobody else reaches this process from now on."""
-        if self._peers is not None:
+        if self._peers is not None and self._attached:
             await self._peers.close()
 
     def state(self, thread_id: ThreadId) -> ThreadState | None:
@@ -200,8 +206,8 @@ class Sharing:
 
     async def _opened(self, thread: Thread) -> None:
         """This process writes the thread from now on. Whoever followed it here watches it here."""
-        if self._peers is not None:
-            await self._peers.start()
+        if (peers := self._attached_peers()) is not None:
+            await peers.start()
         follower = self._followers.get(thread.id)
         if follower is None:
             return
@@ -290,7 +296,8 @@ class Sharing:
     # -- other processes
 
     async def _links(self) -> list[PeerLink]:
-        return list(await self._peers.links()) if self._peers is not None else []
+        peers = self._attached_peers()
+        return list(await peers.links()) if peers is not None else []
 
     async def _writer(self, thread_id: ThreadId) -> PeerLink | None:
         for link in await self._links():
@@ -318,7 +325,7 @@ class Sharing:
 
     def list_changed(self) -> None:
         """A thread of this process was deleted, which no event tells."""
-        if self._peers is not None:
+        if self._peers is not None and self._attached:
             self._peers.send_news()
 
     def _hear_news(self) -> None:

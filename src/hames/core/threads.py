@@ -170,6 +170,8 @@ class Threads:
 
     async def records(self, thread_id: ThreadId) -> list[Record]:
         """Every kept record, oldest first. Those of a foreign thread have nothing to obey in them."""
+        if (loaded := self.loaded.get(thread_id)) is not None and (records := loaded.thread.in_memory):
+            return records
         records, _ = await self._kept(thread_id)
         return records
 

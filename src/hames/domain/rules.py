@@ -5,11 +5,9 @@ The tightest rule wins: deny, then ask, then allow. `allow` removes a question a
 """
 
 import re
-import shlex
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Literal
-from urllib.parse import urlsplit
 
 from hames.deferred import pattern
 from hames.domain.value import Value
@@ -114,6 +112,8 @@ def pattern_words(pattern: str) -> tuple[str, ...]:
     >>> pattern_words("git commit -m *")
     ('git', 'commit', '-m', '*')
     """
+    import shlex
+
     if found := _NOT_IN_PATTERNS.search(pattern):
         raise ValueError(f"a pattern is one command; it cannot contain `{found[0].strip() or 'a line break'}`")
     try:
@@ -202,6 +202,8 @@ def covers_host(pattern: str, host: str) -> bool:
 
 
 def host_of(url: str) -> str:
+    from urllib.parse import urlsplit
+
     try:
         return (urlsplit(url).hostname or "").rstrip(".")
     except ValueError:

@@ -9,7 +9,6 @@ import contextlib
 import errno
 import logging
 import os
-import secrets
 import socket
 import stat
 from collections.abc import Callable, Sequence
@@ -275,7 +274,7 @@ def _is_private(directory: Path) -> bool:
 
 def _bind(directory: Path) -> tuple[socket.socket, str]:
     """A listening socket and its name. It gets the name when it listens: one that refuses is taken for dead."""
-    name = f"{os.getpid()}-{secrets.token_hex(8)}.sock"
+    name = f"{os.getpid()}-{os.urandom(8).hex()}.sock"
     door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     try:
         with short_path(directory, f".{name}") as path:
