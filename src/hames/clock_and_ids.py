@@ -1,6 +1,6 @@
 """The real clock, and ids that nobody can guess."""
 
-import secrets
+import os
 import time
 
 import anyio
@@ -27,7 +27,7 @@ class RandomIds:
 
     def new(self, prefix: str) -> str:
         self._last = max(self._last + 1, time.time_ns() // 1000)
-        return f"{prefix}_{_base32(self._last, 11)}{_base32(secrets.randbits(60), 12)}"
+        return f"{prefix}_{_base32(self._last, 11)}{_base32(int.from_bytes(os.urandom(8)) >> 4, 12)}"
 
 
 def _base32(number: int, length: int) -> str:

@@ -79,12 +79,15 @@ def absolute_path(path: str) -> str:
 
 def find_program(name: str, *, path: str | None, workspace: str = "") -> str:
     """Where a program is: an absolute directory of this PATH that is not part of the workspace. Nothing: nowhere."""
-    import shutil
-
     outside = os.path.realpath(workspace) if workspace else ""
     entries = absolute_path(os.defpath if path is None else path).split(os.pathsep)
     found = (entry for entry in entries if not outside or not is_below(entry, outside))
-    return shutil.which(name, path=os.pathsep.join(found)) or ""
+    places = [name] if "/" in name else [os.path.join(entry, name) for entry in found]  # noqa: PTH118 - pathlib is slow
+    return next((place for place in places if _is_program(place)), "")
+
+
+def _is_program(path: str) -> bool:
+    return os.access(path, os.F_OK | os.X_OK) and not os.path.isdir(path)  # noqa: PTH112 - pathlib is slow
 
 
 def find_ripgrep(workspace: str = "") -> str:

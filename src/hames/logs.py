@@ -3,14 +3,14 @@
 `log.info("turn.ended", extra={"turn_id": turn_id})`: an event name and fields, not a sentence with holes.
 """
 
-import json
 import logging
 import os
-import re
 import sys
 
+from hames.deferred import pattern
+
 _STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime", "taskName"}
-_SECRETS = re.compile(
+_SECRETS = pattern(
     r"(sk-[A-Za-z0-9_-]{8,}"
     r"|(?i:bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"
     r"|(?i:x-api-key|api[_-]?key|authorization|password|token|secret)[\"']?\s*[:=]\s*[\"']?[^\s\"',}]{4,}"
@@ -31,6 +31,8 @@ class JsonLines(logging.Formatter):
     """One record, one line: a newline in a client's string cannot forge another."""
 
     def format(self, record: logging.LogRecord) -> str:
+        import json
+
         fields = {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
         entry = {
             "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S"),

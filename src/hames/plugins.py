@@ -7,7 +7,6 @@ never looked at. A package that cannot be loaded is a sentence in the log and in
 import logging
 import os
 import sys
-import sysconfig
 from collections.abc import Iterator
 from functools import reduce
 from typing import Any, Literal, NamedTuple, get_args
@@ -80,6 +79,8 @@ class Plugins:
 
     def _site_directories(self) -> list[str]:
         """Where packages are installed for the interpreter that runs us, and where Hames itself is installed."""
+        import sysconfig
+
         package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
         user = getattr(sys.modules.get("site"), "USER_SITE", None)
         wanted = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), package, user}

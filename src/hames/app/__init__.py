@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from hames import __version__
 from hames.agents.codex.command import NAME as CODEX
 from hames.agents.codex.command import codex_command
+from hames.app import parts
 from hames.app.toolbox import Toolbox, enabled_servers, sandbox_settings
-from hames.checkpoints.local import WorkspaceCheckpoints
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.config.load import Options
-from hames.config.rules import RuleFiles
 from hames.config.visibility import readable_directories
 from hames.core.engine import Engine
 from hames.core.engine_rules import EngineRules
+from hames.deferred import is_built
 from hames.domain.errors import HarnessError, Misconfigured
 from hames.domain.ids import ItemId
 from hames.domain.items import UserInput
@@ -40,24 +40,13 @@ from hames.ports import (
     Tool,
     Tools,
 )
-from hames.providers.agent_models import AgentModels
 from hames.providers.catalogue import Catalogue
-from hames.providers.chat.servers import ChatServer
-from hames.providers.chat.source import ChatSource
 from hames.providers.installed import InstalledCatalogue
-from hames.providers.single_model import SingleModel
 from hames.providers.source import ModelSource
 from hames.sandbox.processes.hide_environment import conceal
-from hames.sandbox.trust.rules.book import FileRuleBook
-from hames.sandbox.trust.shell_trust import ShellTrust
-from hames.server.peers.sockets import PeerSockets
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
-from hames.store.spending import day_spending
-from hames.tools.environment import LocalEnvironment
 from hames.tools.files.workspace import LocalWorkspace
-from hames.tools.host import AddedTools, as_tool
-from hames.tools.installed import installed_tools
 from hames.tools.project_notes import WorkspaceNotes
 
 if TYPE_CHECKING:
@@ -110,13 +99,13 @@ async def open_engine(
     if known is not None:
         running |= own_agents(options, kept)
     running |= agents or {}
-    kept_files = checkpoints(options) if toolbox is not None and not agents else None
+    kept_files = parts.checkpoints(options) if toolbox is not None and not agents else None
     engine = Engine(
         store=kept,
         models=models,
         workspace=LocalWorkspace(),
-        tools=AddedTools(added_tools, tools or toolbox),
-        trust=ShellTrust(),
+        tools=parts.added_tools(added_tools, tools or toolbox),
+        trust=parts.trust(),
         clock=clock,
         ids=RandomIds(),
         rules=rules
@@ -134,14 +123,14 @@ async def open_engine(
             continues=continues,
             leaves_turns=leaves_turns,
             budgets=options.budgets,
-            day_spending=day_spending(options.budgets, options.state_dir),
+            day_spending=parts.day_spending(options),
         ),
         agents=running,
         notes=WorkspaceNotes(options.notes_dir),
-        environment=LocalEnvironment(toolbox, clock, extra_path=options.extra_path) if toolbox is not None else None,
-        peers=PeerSockets(kept.private_directory) if shares and isinstance(kept, JsonlStore) else None,
+        environment=parts.environment(options, toolbox, clock) if toolbox is not None else None,
+        peers=parts.peers(kept.private_directory) if shares and isinstance(kept, JsonlStore) else None,
         checkpoints=kept_files,
-        rulebook=rule_book(options),
+        rulebook=parts.rule_book(options),
         sandbox=None if agents else toolbox,  # where a runner does the work, nothing runs on this machine
     )
     try:
@@ -155,33 +144,16 @@ async def open_engine(
         if known is not None:
             with anyio.move_on_after(CLOSING_SECONDS, shield=True):
                 await known.aclose()
-        if kept_files is not None:
+        if kept_files is not None and is_built(kept_files):
             kept_files.close()
         if toolbox is not None:
             toolbox.close()
-
-
-def checkpoints(options: Options) -> WorkspaceCheckpoints | None:
-    """What undo needs, if the user wants it."""
-    if not options.undo_mb:
-        return None
-    return WorkspaceCheckpoints(
-        options.state_dir / "checkpoints",
-        home=options.environment.get("HOME", ""),
-        excluded=(str(options.data_dir), str(options.state_dir)),
-        store_bytes=options.undo_mb << 20,
-    )
 
 
 async def _tidy(store: JsonlStore) -> None:
     await anyio.sleep(TIDY_SECONDS)
     with contextlib.suppress(HarnessError, OSError):
         await store.tidy_second_names()
-
-
-def rule_book(options: Options) -> FileRuleBook:
-    files = RuleFiles(options.environment, options.rules)
-    return FileRuleBook(files.in_force, files.keep)
 
 
 def thread_store(options: Options) -> JsonlStore:
@@ -325,6 +297,8 @@ async def _warm(known: Catalogue | None, model: str, toolbox: Toolbox) -> None:
 
 def check_plugins(options: Options) -> tuple[list[str], list[str]]:
     """What installed packages add, as `kind NAME`, and a sentence for each that cannot be used."""
+    from hames.tools.installed import installed_tools
+
     plugins = Plugins(str(options.cwd))
     installed_tools(plugins)
     InstalledCatalogue(options.environment, plugins, clock=SystemClock()).cards()
@@ -351,14 +325,21 @@ def catalogue(options: Options) -> Catalogue:
         from hames.agents.codex.models import CodexModels
 
         sources = [CodexModels(command, models=_codex_models(options), environment=options.environment)]
-    sources += [
-        ChatSource(ChatServer(name=name, title=f"the server {name!r}"), options.environment, clock)
-        for name in options.own_providers
-    ]
-    sources += [
-        AgentModels(name, display_name=name, description=f"The agent {name!r}: {' '.join(command)}")
-        for name, command in options.agents.items()
-    ]
+    if options.own_providers:
+        from hames.providers.chat.servers import ChatServer
+        from hames.providers.chat.source import ChatSource
+
+        sources += [
+            ChatSource(ChatServer(name=name, title=f"the server {name!r}"), options.environment, clock)
+            for name in options.own_providers
+        ]
+    if options.agents:
+        from hames.providers.agent_models import AgentModels
+
+        sources += [
+            AgentModels(name, display_name=name, description=f"The agent {name!r}: {' '.join(command)}")
+            for name, command in options.agents.items()
+        ]
     cache, plugins = options.state_dir / "models", Plugins(str(options.cwd))
     return InstalledCatalogue(options.environment, plugins, clock=clock, sources=sources, cache=cache)
 
@@ -388,6 +369,8 @@ def has_chosen_policy(options: Options) -> bool:
 
 
 def one_model(provider: Provider, model: str) -> Models:
+    from hames.providers.single_model import SingleModel
+
     return SingleModel(provider, ModelCard(provider=provider.name, model=model, display_name=model))
 
 
@@ -399,4 +382,6 @@ def anthropic(api_key: str, base_url: str) -> Provider:
 
 def host_tools(tools: Sequence[HostTool]) -> list[Tool]:
     """The tools of the program that runs us."""
+    from hames.tools.host import as_tool
+
     return [as_tool(tool, vouched=True) for tool in tools]

@@ -11,11 +11,10 @@ from msgspec.structs import replace
 
 from hames.config.load import Options
 from hames.config.visibility import hidden_paths
+from hames.deferred import deferred, is_built
 from hames.plugins import Plugins
 from hames.ports import AskSandboxHost, Clock, Launch, Place, Process, Report, Tool, Tools
 from hames.ports.sandbox import ProcessGuard
-from hames.tools.host import AddedTools
-from hames.tools.installed import installed_tools
 
 if TYPE_CHECKING:
     from hames.sandbox.local import LocalSandbox, SandboxSettings
@@ -39,11 +38,10 @@ class Toolbox:
             return self._opened[0]
 
     def _made(self) -> "tuple[Tools, LocalSandbox]":
-        from hames.sandbox.local import LocalSandbox
         from hames.tools.registry import BuiltinTools
 
         options = self._options
-        sandbox = LocalSandbox(sandbox_settings(options), environ=options.environment)
+        sandbox = deferred(self._made_sandbox)  # a turn without commands needs none
         outputs, search = str(options.state_dir / "outputs"), options.search_command
         own = BuiltinTools(
             sandbox,
@@ -54,24 +52,35 @@ class Toolbox:
             language_servers=options.language_servers,
             search_path=os.pathsep.join((*options.extra_path, options.environment.get("PATH", ""))),
         )
-        return offered_tools(options, own, sandbox.guardian), sandbox
+        return offered_tools(options, own, deferred(lambda: sandbox.guardian)), sandbox
+
+    def _made_sandbox(self) -> "LocalSandbox":
+        from hames.sandbox.local import LocalSandbox
+
+        return LocalSandbox(sandbox_settings(self._options), environ=self._options.environment)
+
+    def _load_sandbox(self) -> "LocalSandbox":
+        """In a thread: importing it takes a while."""
+        self.load()
+        assert self._opened is not None
+        sandbox = self._opened[1]
+        assert sandbox.guardian
+        return sandbox
 
     def open(self, place: Place, report: Report) -> AbstractAsyncContextManager[Sequence[Tool]]:
         return self.load().open(place, report)
 
     async def spawn(self, launch: Launch, *, ask_host: AskSandboxHost | None = None) -> Process:
-        await anyio.to_thread.run_sync(self.load)
-        assert self._opened is not None
-        return await self._opened[1].spawn(launch, ask_host=ask_host)
+        sandbox = await anyio.to_thread.run_sync(self._load_sandbox)
+        return await sandbox.spawn(launch, ask_host=ask_host)
 
     async def recover(self) -> None:
         """Looks at what commands left whose harness was killed before it could look."""
-        await anyio.to_thread.run_sync(self.load)
-        if self._opened is not None:
-            await self._opened[1].recover()
+        sandbox = await anyio.to_thread.run_sync(self._load_sandbox)
+        await sandbox.recover()
 
     def close(self) -> None:
-        if self._opened is not None:
+        if self._opened is not None and is_built(self._opened[1]):
             self._opened[1].close()
 
 
@@ -101,6 +110,9 @@ def tool_limits(options: Options) -> "ToolLimits":
 
 def offered_tools(options: Options, own: Tools, guard: ProcessGuard) -> Tools:
     """Our own tools, those of installed packages, and those of the MCP servers of the user and of the thread."""
+    from hames.tools.host import AddedTools
+    from hames.tools.installed import installed_tools
+
     if installed := installed_tools(Plugins(str(options.cwd))):
         own = AddedTools(installed, own)
     from hames.tools.mcp.servers import McpTools

@@ -200,21 +200,26 @@ class WorkspaceCheckpoints:
         for checkpoint in list(self._running.values()):
             self._ask_program(checkpoint.workspace, "end", checkpoint.ending())
         with self._talking:
-            self._stop()
+            running, self._program = self._program, None
+        if running is not None:  # it ends by itself, and nobody waits for it
+            threading.Thread(target=_end, args=(running,), name="checkpoints-end", daemon=True).start()
 
     def _stop(self) -> None:
         running, self._program = self._program, None
-        if running is None:
-            return
-        assert running.stdin is not None and running.stdout is not None
-        with suppress(BrokenPipeError):
-            running.stdin.close()
-        try:
-            running.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            running.kill()
-            running.wait()
-        running.stdout.close()
+        if running is not None:
+            _end(running)
+
+
+def _end(running: subprocess.Popen[bytes]) -> None:
+    assert running.stdin is not None and running.stdout is not None
+    with suppress(BrokenPipeError):
+        running.stdin.close()
+    try:
+        running.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        running.kill()
+        running.wait()
+    running.stdout.close()
 
 
 def _normal(path: str) -> str:

@@ -7,8 +7,18 @@ import json
 import os
 import select
 import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from typing import BinaryIO
+
+    from hames.checkpoints.store import CheckpointStore
 
 IDLE_SECONDS = 120.0
+SAVE_SECONDS = 1.0
+"""After so long without a question it saves what it knows: at the end nobody waits for it."""
 
 
 def main(package: str) -> int:
@@ -22,7 +32,7 @@ def main(package: str) -> int:
     parent = os.getppid()
     stores: dict[str, CheckpointStore] = {}
     questions = sys.stdin.buffer
-    while select.select([questions], [], [], IDLE_SECONDS)[0] and (line := questions.readline()):
+    while (line := _next_question(questions, stores.values())) is not None:
         asked = json.loads(line)
         directory = asked["directory"]
         try:
@@ -39,10 +49,24 @@ def main(package: str) -> int:
             answer = {"error": str(problem)}
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
-    if os.getppid() == parent:  # of a killed engine nothing is written any more
-        for store in stores.values():
-            store.save()
+    if os.getppid() == parent:  # of an engine that has gone nothing is written any more
+        _save(stores.values())
     return 0
+
+
+def _next_question(questions: "BinaryIO", stores: "Collection[CheckpointStore]") -> bytes | None:
+    """None: there is no more, or there was none for a long time."""
+    if not select.select([questions], [], [], SAVE_SECONDS)[0]:
+        _save(stores)
+        if not select.select([questions], [], [], IDLE_SECONDS)[0]:
+            return None
+    return questions.readline() or None
+
+
+def _save(stores: "Collection[CheckpointStore]") -> None:
+    for store in stores:
+        with suppress(OSError):
+            store.save()
 
 
 if __name__ == "__main__":

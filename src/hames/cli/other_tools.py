@@ -1,6 +1,6 @@
 """Commands and flags of other agents, and what to type here instead. Read only when a word is not ours."""
 
-import re
+from hames.deferred import pattern
 
 COMMANDS = {
     "e": 'hames exec "PROMPT"',
@@ -110,7 +110,7 @@ SETTINGS = {
     "log_file": "--log-file",
     "model_reasoning_effort": "--option reasoning_effort=",
 }
-_SETTING = re.compile(r"([A-Za-z_][\w.-]*)=(\S*)")
+_SETTING = pattern(r"([A-Za-z_][\w.-]*)=(\S*)")
 
 
 def instead_of_command(word: str) -> str:

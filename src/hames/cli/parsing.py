@@ -1,15 +1,24 @@
 """Command lines, and errors that name the word that was not understood."""
 
 import argparse
+import os
 import sys
 from typing import NoReturn
 
 from hames.cli import other_tools
 from hames.cli.wrapping import columns, fold, fold_help
 
+COLUMNS = 80
+"""Of help that goes to no terminal."""
+
 
 class _Help(argparse.RawDescriptionHelpFormatter):
     """Names the value of an option once, however many names the option has."""
+
+    def __init__(self, prog: str) -> None:
+        # argparse makes one for every option that is added, and imports a slow module to find the width.
+        known = "COLUMNS" in os.environ or sys.stdout.isatty()
+        super().__init__(prog, width=None if known else COLUMNS - 2)
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
         if not action.option_strings or action.nargs == 0:

@@ -1,11 +1,12 @@
 """Sentences on a terminal, broken between words. Without a terminal text stays as it is: programs read it by line."""
 
-import re
 import sys
 from typing import TextIO
 
+from hames.deferred import pattern
+
 LEAST_COLUMNS = 20
-_TWO_COLUMNS = re.compile(r"(\s*\S.*?\s{2,})(?=\S)")
+_TWO_COLUMNS = pattern(r"(\s*\S.*?\s{2,})(?=\S)")
 
 
 def columns(stream: TextIO) -> int:

@@ -9,11 +9,11 @@ value of any other type. A string may hold lone surrogates, which JSON allows an
 
 import json
 import math
-import re
 from collections.abc import Iterable
 
 import msgspec
 
+from hames.deferred import pattern
 from hames.domain.json import Json
 
 MAX_DEPTH = 500
@@ -141,7 +141,7 @@ def clipped(text: str, limit: int = 80) -> str:
 
 
 _TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
-_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+_SURROGATE_ESCAPE = pattern(rb"\\u[dD][89a-fA-F]")
 
 
 class _Twice(Exception):

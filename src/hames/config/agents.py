@@ -1,11 +1,10 @@
 """`[agents.NAME]`: agent programs that speak ACP, and how each is started."""
 
-import re
-
+from hames.deferred import pattern
 from hames.domain.errors import Misconfigured
 from hames.domain.json import Json
 
-_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+_NAME = pattern(r"[a-z][a-z0-9_-]*")
 TAKEN = frozenset({"codex", "runner", "anthropic", "openai", "scripted"})
 
 

@@ -4,9 +4,9 @@ Each key stands for an environment variable: `base_url` of `[providers.openai]` 
 built in becomes a provider of that name which speaks chat completions; it needs a `base_url`.
 """
 
-import re
 from typing import Final
 
+from hames.deferred import pattern
 from hames.domain.errors import Misconfigured
 from hames.domain.json import Json
 from hames.providers.chat.servers import SERVERS
@@ -23,7 +23,7 @@ TAKEN: Final = frozenset({"bedrock", "cassette", "codex", "foundry", "hames", "r
 """Names that mean something else already. They have nothing to set here."""
 
 _SERVICES: Final = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
+_NAME = pattern(r"[a-z][a-z0-9-]{0,30}")
 _HINTS = {
     "env_key": "put the key itself into api_key, or save it with `hames login {name}`",
     "env_http_headers": "extra headers are not supported",

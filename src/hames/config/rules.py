@@ -4,7 +4,6 @@ A project that is not trusted can only tighten: its `ask` and `deny` hold, its `
 """
 
 import os
-import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ import msgspec
 from hames.config.edit_file import toml_text, write_user_file
 from hames.config.paths import PROJECT_CONFIG, user_config, user_state
 from hames.config.project import ProjectTrust, read_obeyed
+from hames.deferred import pattern
 from hames.domain.errors import Misconfigured
 from hames.domain.json import Json
 from hames.domain.rules import ACTIONS, SUBJECTS, Rule, absolute_glob, pattern_words, shown_rule
@@ -21,8 +21,8 @@ from hames.domain.rules import ACTIONS, SUBJECTS, Rule, absolute_glob, pattern_w
 KEYS = ("action", *SUBJECTS, "outside", "why", "project")
 LOOK_SECONDS = 1.0
 """How long the files may be taken to be what they were."""
-_HEADER = re.compile(r"\s*\[\[\s*rules\s*\]\]")
-_HOST = re.compile(r"\*|(?:\*\.)?[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?|\[?[0-9A-Fa-f:.]+\]?")
+_HEADER = pattern(r"\s*\[\[\s*rules\s*\]\]")
+_HOST = pattern(r"\*|(?:\*\.)?[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?|\[?[0-9A-Fa-f:.]+\]?")
 
 
 def read_rules(tables: Json, text: str, origin: str, *, base: str, home: str, problems: list[str]) -> tuple[Rule, ...]:

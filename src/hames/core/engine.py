@@ -2,21 +2,20 @@
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, assert_never
+from typing import TYPE_CHECKING, Any, Self, assert_never
 
 import anyio
+from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from hames.core.engine_rules import EngineRules
 from hames.core.history import changes_between
 from hames.core.outcome import Outcome
-from hames.core.programs import run_program
 from hames.core.sharing import Sharing
-from hames.core.threads import Threads
-from hames.core.turn import CLOSE_SECONDS
-from hames.core.turns import Turns
-from hames.core.undo import undo_turn
+from hames.core.thread import CLOSE_SECONDS
+from hames.core.threads import LoadedThread, Threads
 from hames.core.watcher import Watcher
+from hames.deferred import deferred, is_built
 from hames.domain.commands import (
     AddHistory,
     ArchiveThread,
@@ -66,6 +65,9 @@ from hames.ports import (
     Workspace,
 )
 
+if TYPE_CHECKING:
+    from hames.core.turns import Turns
+
 
 class Engine:
     def __init__(
@@ -113,22 +115,35 @@ class Engine:
             notes=notes,
             checkpoints=checkpoints,
         )
-        self._turns = Turns(
-            self._threads,
-            tools=tools,
-            trust=trust,
-            ids=ids,
-            agents=self.agents,
-            environment=environment,
-            rulebook=rulebook,
-        )
+        self._tasks: TaskGroup | None = None
+        self._closing = False
+
+        def turns() -> "Turns":  # most of the engine's code is imported with the first turn
+            from hames.core.turns import Turns
+
+            made = Turns(
+                self._threads,
+                tools=tools,
+                trust=trust,
+                ids=ids,
+                agents=self.agents,
+                environment=environment,
+                rulebook=rulebook,
+            )
+            made.tasks, made.closing = self._tasks, self._closing
+            return made
+
+        self._turns = deferred(turns)
+        self._threads.on_open = self._take_up
         self._sharing = Sharing(self._threads, store, peers, ids, self._execute)
         self.observers = self._threads.observers
         """Called at once with every change of every thread: metrics, traces, the handler of a library."""
 
     async def __aenter__(self) -> Self:
         await self._threads.sweep()
-        self._turns.tasks = tasks = await anyio.create_task_group().__aenter__()
+        self._tasks = tasks = await anyio.create_task_group().__aenter__()
+        if is_built(self._turns):
+            self._turns.tasks = tasks
         self._sharing.attach(tasks)
         return self
 
@@ -136,11 +151,13 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Interrupts what runs, closes every log."""
-        tasks = self._turns.tasks
+        tasks = self._tasks
         assert tasks is not None
         with anyio.CancelScope(shield=True):
             await self._sharing.close()
-            await self._turns.stop()
+            self._closing = True
+            if is_built(self._turns):
+                await self._turns.stop()
             tasks.cancel_scope.cancel()
         try:
             # Without the error: the group would wrap it, and whoever left with it wants it as it was.
@@ -151,8 +168,8 @@ class Engine:
 
     def beside(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Something to do while threads run; it ends with the engine, and must not fail."""
-        assert self._turns.tasks is not None
-        self._turns.tasks.start_soon(work)
+        assert self._tasks is not None
+        self._tasks.start_soon(work)
 
     async def execute(self, command: Command) -> Outcome:
         """Raises `HarnessError` and nothing else."""
@@ -217,8 +234,12 @@ class Engine:
             case ReadContext(thread_id=thread_id):
                 return await turns.context(thread_id)
             case UndoTurn():
+                from hames.core.undo import undo_turn
+
                 return await undo_turn(threads, command)
             case RunProgram():
+                from hames.core.programs import run_program
+
                 return await run_program(command, self.rules.defaults, self._sandbox, self.workspace)
             case ResolveApproval(approval_id=approval_id, decision=decision, note=note, content=content):
                 answered = await turns.questions.resolve(
@@ -227,6 +248,11 @@ class Engine:
                 return answered.state
             case _ as never:
                 assert_never(never)
+
+    async def _take_up(self, loaded: LoadedThread) -> None:
+        state = loaded.thread.state
+        if state.running is not None or state.queue:
+            await self._turns.cut_off.take_up(loaded)
 
     async def continue_turns(self) -> None:
         """Goes on with the turns that a stopped process left running. Nobody needs to open their threads for it."""

@@ -7,23 +7,26 @@ data directory can show every thread, and carry out every command.
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from hames.core.follower import Follower
 from hames.core.history import changes_between
 from hames.core.outcome import Outcome
-from hames.core.peer_service import PeerService
-from hames.core.repeated_command import find_effect
 from hames.core.thread import Thread
 from hames.core.threads import Threads
 from hames.core.watcher import Watcher
+from hames.deferred import deferred
 from hames.domain.commands import Command, DeleteThread, ResolveApproval, Standing
 from hames.domain.errors import ApprovalNotFound, HarnessError, ThreadInUse, ThreadNotFound
 from hames.domain.ids import ThreadId
 from hames.domain.state import ThreadState
 from hames.ports import Ids, PeerAnswer, PeerLink, PeerLost, Peers, Store
+
+if TYPE_CHECKING:
+    from hames.core.follower import Follower
+    from hames.core.peer_service import PeerService
 
 log = logging.getLogger(__name__)
 
@@ -61,19 +64,31 @@ class Sharing:
         self._followers: dict[ThreadId, Follower] = {}
         self._starting = anyio.Lock()
         self._looking = False
+        self._attached = False
         self._look_now = anyio.Event()
         self._news_from: set[PeerLink] = set()
-        self._service = PeerService(threads, peers, run_here, self._hear_news)
+
+        def service() -> "PeerService":
+            from hames.core.peer_service import PeerService
+
+            return PeerService(threads, peers, run_here, self._hear_news)
+
+        self._service = deferred(service)
         threads.opened_for_writing = self._opened
 
     def attach(self, tasks: TaskGroup) -> None:
         self.tasks = tasks
-        if self._peers is not None:
-            self._peers.attach(tasks.start_soon, self._service)
+
+    def _attached_peers(self) -> Peers | None:
+        """They are attached when they are first needed: most processes have no other beside them."""
+        if self._peers is not None and self.tasks is not None and not self._attached:
+            self._attached = True
+            self._peers.attach(self.tasks.start_soon, self._service)
+        return self._peers
 
     async def close(self) -> None:
         """Nobody else reaches this process from now on."""
-        if self._peers is not None:
+        if self._peers is not None and self._attached:
             await self._peers.close()
 
     def state(self, thread_id: ThreadId) -> ThreadState | None:
@@ -94,14 +109,16 @@ class Sharing:
                 self._look()
                 return follower.watch(answers=answers)
 
-    async def _follow(self, thread_id: ThreadId) -> Follower:
+    async def _follow(self, thread_id: ThreadId) -> "Follower":
         assert self.tasks is not None
         async with self._starting:
             if (known := self._followers.get(thread_id)) is not None:
                 return known
             return await self.tasks.start(self._feed, thread_id)
 
-    async def _feed(self, thread_id: ThreadId, *, task_status: TaskStatus[Follower]) -> None:
+    async def _feed(self, thread_id: ThreadId, *, task_status: "TaskStatus[Follower]") -> None:
+        from hames.core.follower import Follower  # most processes follow no thread of another one
+
         follower = Follower(thread_id, self._threads.rules.defaults)
         begun = False
         try:
@@ -127,7 +144,7 @@ class Sharing:
         if not begun:
             raise ThreadNotFound(f"no thread {thread_id!r}")
 
-    def _forget(self, follower: Follower) -> None:
+    def _forget(self, follower: "Follower") -> None:
         del self._followers[follower.id]
         if follower.link is not None and follower.told is not None:
             follower.link.tell_viewing(follower.id, answers=None)
@@ -164,7 +181,7 @@ class Sharing:
                 listener()
         self._news_from = set(links)
 
-    async def _look_after(self, follower: Follower) -> None:
+    async def _look_after(self, follower: "Follower") -> None:
         """Keeps the writer told who watches here. Where there is no writer any more, this process becomes it."""
         follower.unwatched_looks = 0 if follower.watched else follower.unwatched_looks + 1
         if follower.unwatched_looks > UNWATCHED_LOOKS and self._followers.get(follower.id) is follower:
@@ -189,8 +206,8 @@ class Sharing:
 
     async def _opened(self, thread: Thread) -> None:
         """This process writes the thread from now on. Whoever followed it here watches it here."""
-        if self._peers is not None:
-            await self._peers.start()
+        if (peers := self._attached_peers()) is not None:
+            await peers.start()
         follower = self._followers.get(thread.id)
         if follower is None:
             return
@@ -235,6 +252,8 @@ class Sharing:
     async def _execute_here(self, command: Command, thread_id: ThreadId, before: int | None) -> Outcome:
         """`before`: what the other process wrote after this record may be what it did of the command."""
         if before is not None:
+            from hames.core.repeated_command import find_effect
+
             try:
                 state = (await self._threads.open(thread_id)).thread.state
             except ThreadNotFound:
@@ -277,7 +296,8 @@ class Sharing:
     # -- other processes
 
     async def _links(self) -> list[PeerLink]:
-        return list(await self._peers.links()) if self._peers is not None else []
+        peers = self._attached_peers()
+        return list(await peers.links()) if peers is not None else []
 
     async def _writer(self, thread_id: ThreadId) -> PeerLink | None:
         for link in await self._links():
@@ -305,7 +325,7 @@ class Sharing:
 
     def list_changed(self) -> None:
         """A thread of this process was deleted, which no event tells."""
-        if self._peers is not None:
+        if self._peers is not None and self._attached:
             self._peers.send_news()
 
     def _hear_news(self) -> None:

@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 
 BUNDLE_SECONDS = 0.1
 
+CLOSE_SECONDS = 3.0
+"""How long the end of a turn may take to write when the turn is being cancelled."""
 STOPPED = "interrupted: the harness stopped while this turn ran"
 """What a turn says that nobody interrupted: whether the process went in peace or was killed."""
 
@@ -50,6 +52,8 @@ class Thread:
         """Called at once with every change. They are no client, so they cannot answer an approval."""
         self.viewers: dict[object, bool] = {}
         """Other processes that watch this thread, and whether somebody there can decide an approval."""
+        self._beginning: list[Record] = []
+        """The records that it was created with."""
         self._watchers: list[Watcher] = []
         self._writing = anyio.Lock()
         self._bundle: list[str] = []
@@ -80,6 +84,12 @@ class Thread:
     def id(self) -> ThreadId:
         return self.log.thread_id
 
+    @property
+    def in_memory(self) -> list[Record]:
+        """Its records while it is as it was created: its first watcher needs no file. Otherwise nothing."""
+        is_whole = self._beginning and self._beginning[-1].seq == self.state.seq and not self.state.foreign
+        return list(self._beginning) if is_whole else []
+
     async def emit(self, *events: Event, at_ms: int | None = None) -> None:
         """Writes these events to the log, then tells them to watchers. `at_ms`: when they happened, if not now."""
         async with self._writing:
@@ -93,6 +103,7 @@ class Thread:
                 if any(isinstance(event, TurnStarted) for event in events):
                     self.log.mark_running(running=True)
                 await self._keep(bundle + records, sync=any(map(is_synced, events)))
+                self._beginning = records if first == 1 else []
                 for record in records:
                     self._tell(record)
                 if any(isinstance(event, TurnEnded) for event in events) and self._is_at_rest():

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
 
 import anyio
 from msgspec.structs import replace
@@ -10,8 +11,6 @@ from hames.core.engine_rules import EngineRules
 from hames.core.history import History, fork_point
 from hames.core.settings import overridden
 from hames.core.thread import Listener, Thread
-from hames.core.turn import RunningTurn
-from hames.core.turn_budget import Raised
 from hames.domain.commands import (
     ArchiveThread,
     ChangeSettings,
@@ -54,6 +53,10 @@ from hames.domain.project_notes import Note, NoteFile, note_files
 from hames.domain.state import ThreadState, apply, blank
 from hames.domain.value import Value
 from hames.ports import AgentThread, Checkpoints, Clock, Ids, Models, Notes, ProcessTable, Store, Workspace
+
+if TYPE_CHECKING:
+    from hames.core.turn import RunningTurn
+    from hames.core.turn_budget import Raised
 
 KEPT = 100
 """So many threads stay loaded, whatever they do."""
@@ -167,6 +170,8 @@ class Threads:
 
     async def records(self, thread_id: ThreadId) -> list[Record]:
         """Every kept record, oldest first. Those of a foreign thread have nothing to obey in them."""
+        if (loaded := self.loaded.get(thread_id)) is not None and (records := loaded.thread.in_memory):
+            return records
         records, _ = await self._kept(thread_id)
         return records
 

@@ -12,7 +12,7 @@ from hames.core.offered_tools import offered_tools
 from hames.core.questions import Questions
 from hames.core.rule_checks import judge_by_rules, offered_rule
 from hames.core.surroundings import Surroundings
-from hames.core.thread import Thread
+from hames.core.thread import CLOSE_SECONDS, Thread
 from hames.core.token_estimate import ContextGauge
 from hames.core.turn_budget import TurnBudget
 from hames.domain import forms
@@ -43,8 +43,6 @@ from hames.ports import Clock, Ids, Place, Provider, RuleBook, Tool, Trust, Turn
 
 log = logging.getLogger(__name__)
 
-CLOSE_SECONDS = 3.0
-"""How long the end of a turn may take to write when the turn is being cancelled."""
 NOBODY_ASKED = "declined: the approval policy is `never`, so nobody is asked"
 
 

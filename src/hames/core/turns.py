@@ -19,9 +19,9 @@ from hames.core.loop_agent import LoopAgent, LoopThread
 from hames.core.output_schema import run_task
 from hames.core.prompts import review_prompt
 from hames.core.questions import Questions
-from hames.core.thread import STOPPED
+from hames.core.thread import CLOSE_SECONDS, STOPPED
 from hames.core.threads import LoadedThread, Threads
-from hames.core.turn import CLOSE_SECONDS, RunningTurn
+from hames.core.turn import RunningTurn
 from hames.core.turn_budget import BudgetedAgent, turn_budget
 from hames.core.undo import checkpointed
 from hames.domain.actors import Actor
@@ -100,7 +100,6 @@ class Turns:
             start_next=lambda loaded: self._start(self._next, loaded),
             new_item_id=lambda: ItemId(ids.new("item")),
         )
-        threads.on_open = self.cut_off.take_up
         self._threads = threads
         self._loop = LoopAgent(threads, tools=tools, trust=trust, environment=environment, rulebook=rulebook)
         self._ids = ids
@@ -111,7 +110,7 @@ class Turns:
         return self._loop.tasks
 
     @tasks.setter
-    def tasks(self, tasks: TaskGroup) -> None:
+    def tasks(self, tasks: TaskGroup | None) -> None:
         self._loop.tasks = tasks
 
     async def stop(self) -> None:

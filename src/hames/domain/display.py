@@ -5,27 +5,26 @@ hides or reorders is written out, so that what is seen is what is there. `printa
 reads on a terminal (output, file names, titles): sequences that command the terminal are taken out.
 """
 
-import re
 import unicodedata
+
+from hames.deferred import pattern
 
 LONGEST_WORD = 30
 """A longer one, such as a path, is cut in the middle."""
 _LONGEST_SEQUENCE = 4096
 _HIDDEN = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
-_SPACES = re.compile(r" {17,}")
+_SPACES = pattern(r" {17,}")
 # Letters to Unicode, blanks to the eye.
 _BLANKS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 
 # OSC, DCS, SOS, PM and APC run to a terminator; a terminal that misses it swallows the rest of the line.
-_STRINGS = re.compile(
-    r"(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c|(?=\n)|$|(?=\x1b))"
-)
-_CONTROLS = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?")
-_ESCAPES = re.compile(r"\x1b[ -/]*[0-~]?")
-_UNFINISHED = re.compile(
+_STRINGS = pattern(r"(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c|(?=\n)|$|(?=\x1b))")
+_CONTROLS = pattern(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?")
+_ESCAPES = pattern(r"\x1b[ -/]*[0-~]?")
+_UNFINISHED = pattern(
     r"(?:(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*\x1b?|(?:\x1b\[|\x9b)[0-?]*[ -/]*|\x1b[ -/]*|\r)\Z"
 )
-_BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_BIDI = pattern("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def visible(text: str) -> str:

@@ -1,14 +1,14 @@
 """What is known about a model before asking it anything."""
 
-import re
 from typing import Literal
 
+from hames.deferred import pattern
 from hames.domain.value import Value
 
 Dialect = Literal["", "claude", "gpt"]
 """The tools a model was trained with; empty: none that we know."""
 
-_GPT = re.compile(r"(?:^|[/.:])(?:gpt-(?:[5-9]|\d\d)(?!\d)|o[34](?:-|$))|codex")
+_GPT = pattern(r"(?:^|[/.:])(?:gpt-(?:[5-9]|\d\d)(?!\d)|o[34](?:-|$))|codex")
 
 
 class Price(Value):

@@ -5,10 +5,10 @@ host. Without a port it stands for the ports 80 and 443. Addresses are never a p
 where it is looked up.
 """
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
+from hames.deferred import pattern
 from hames.domain.errors import InvalidCommand
 from hames.domain.value import Value
 
@@ -30,8 +30,8 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
 }
 """Named groups of hosts. Nothing is allowed before somebody names the group."""
 
-_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
-_NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_LABEL = pattern(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMERIC = pattern(r"[0-9]+|0x[0-9a-f]*")
 
 
 class NetworkRules(Value, omit_defaults=True):

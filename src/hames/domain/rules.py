@@ -5,12 +5,11 @@ The tightest rule wins: deny, then ask, then allow. `allow` removes a question a
 """
 
 import re
-import shlex
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Literal
-from urllib.parse import urlsplit
 
+from hames.deferred import pattern
 from hames.domain.value import Value
 
 RuleAction = Literal["allow", "ask", "deny"]
@@ -18,7 +17,7 @@ ACTIONS: tuple[RuleAction, ...] = ("deny", "ask", "allow")
 """The tightest first."""
 SUBJECTS = ("command", "read", "write", "host", "mcp")
 """What a rule can be about. Each rule names exactly one."""
-_NOT_IN_PATTERNS = re.compile(r"[;|&<>`\n\r\0]|\$\(")
+_NOT_IN_PATTERNS = pattern(r"[;|&<>`\n\r\0]|\$\(")
 
 
 class Rule(Value, omit_defaults=True):
@@ -113,6 +112,8 @@ def pattern_words(pattern: str) -> tuple[str, ...]:
     >>> pattern_words("git commit -m *")
     ('git', 'commit', '-m', '*')
     """
+    import shlex
+
     if found := _NOT_IN_PATTERNS.search(pattern):
         raise ValueError(f"a pattern is one command; it cannot contain `{found[0].strip() or 'a line break'}`")
     try:
@@ -201,6 +202,8 @@ def covers_host(pattern: str, host: str) -> bool:
 
 
 def host_of(url: str) -> str:
+    from urllib.parse import urlsplit
+
     try:
         return (urlsplit(url).hostname or "").rstrip(".")
     except ValueError:

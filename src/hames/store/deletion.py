@@ -2,8 +2,6 @@
 
 import contextlib
 import os
-import secrets
-import shutil
 
 from hames.domain.ids import ThreadId
 from hames.private_files import descriptor
@@ -17,11 +15,13 @@ def delete_thread(disk: Disk, thread_id: ThreadId, *, threads: int) -> None:
     """`threads` is the open directory that it is in. Raises `OSError`."""
     with descriptor(directory("..", at=threads)) as root:
         with descriptor(directory(DELETED, at=root, create=True)) as deleted:
-            name = f"{thread_id}-{secrets.token_hex(4)}"
+            from shutil import rmtree
+
+            name = f"{thread_id}-{os.urandom(4).hex()}"
             disk.rename(thread_id, name, at=threads, to=deleted)
             for _ in range(3):  # a summary may just be written there; what is left is for the next start
                 with contextlib.suppress(OSError):
-                    shutil.rmtree(name, dir_fd=deleted)
+                    rmtree(name, dir_fd=deleted)
                     break
         with contextlib.suppress(OSError):
             os.rmdir(DELETED, dir_fd=root)
@@ -31,6 +31,8 @@ def finish_deleting(threads: int) -> None:
     """What a killed process was about to delete."""
     with contextlib.suppress(OSError), descriptor(directory("..", at=threads)) as root:
         with descriptor(directory(DELETED, at=root)) as deleted:
+            from shutil import rmtree
+
             for entry in list(os.scandir(deleted)):
-                shutil.rmtree(entry.name, dir_fd=deleted, ignore_errors=True)
+                rmtree(entry.name, dir_fd=deleted, ignore_errors=True)
         os.rmdir(DELETED, dir_fd=root)

@@ -36,7 +36,6 @@ from hames.store.deletion import delete_thread, finish_deleting
 from hames.store.ephemeral import mark_ephemeral, marked_ephemeral, remove_mark
 from hames.store.locking import lock_log
 from hames.store.places import EVENTS, THREAD_ID, Claim, Places, claimed_directory
-from hames.store.reading import examine_log
 from hames.store.running import running_threads, unmark_running
 from hames.store.second_names import (
     MissingThread,
@@ -214,6 +213,8 @@ class JsonlStore:
         return [each for each in (await self.examine(thread_id)).records if each.seq > after]
 
     async def examine(self, thread_id: ThreadId) -> Examined:
+        from hames.store.reading import examine_log  # who only creates threads reads none
+
         with self.thread(thread_id) as at:
             try:
                 return await to_thread.run_sync(partial(examine_log, thread_id, self._claim, at=at))
@@ -392,6 +393,8 @@ class JsonlStore:
         return self._claim
 
     def _records(self, thread_id: ThreadId, after: int) -> list[Record]:
+        from hames.store.reading import examine_log
+
         try:
             with self.thread(thread_id) as at:
                 return [each for each in examine_log(thread_id, self._claim, at=at).records if each.seq > after]

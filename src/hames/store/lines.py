@@ -13,6 +13,7 @@ from zlib import crc32
 import msgspec
 from msgspec.structs import replace
 
+from hames.deferred import constant, pattern
 from hames.domain.events import ItemDelta, Record
 from hames.store.seals import Running
 
@@ -24,7 +25,7 @@ LINK = 16
 """How much of a seal the next line repeats."""
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Record).decode
+_records = constant(lambda: msgspec.json.Decoder(Record))
 _CRC = len(b',"crc":"00000000"}')
 _SEAL = len(b',"seal":"0123456789abcdef0123456789abcdef"')
 _AFTER = len(b',"after":"0123456789abcdef"')
@@ -32,7 +33,7 @@ SEALED_END = _SEAL + _CRC + 1
 """How many bytes of a sealed line its own seal is not about."""
 _PROVEN = _SEAL + _CRC
 _BODY = _AFTER + _PROVEN
-_JOINED = re.compile(rb',"crc":"[0-9a-f]{8}"\}(.)(?=\{"seq":)', re.DOTALL)
+_JOINED = pattern(rb',"crc":"[0-9a-f]{8}"\}(.)(?=\{"seq":)', re.DOTALL)
 """Where two lines meet whose newline was damaged. A quote inside a text is escaped, so no text looks like this."""
 
 
@@ -72,7 +73,7 @@ def proven_line(data: bytes, base: Running) -> ProvenLine | None:
         return None
     if (seal := _own_seal(data, base)) is None:
         return None
-    return ProvenLine(_decode(data[:-_BODY] + b"}"), data[-_BODY + 10 : -_PROVEN - 1], seal)
+    return ProvenLine(_records.decode(data[:-_BODY] + b"}"), data[-_BODY + 10 : -_PROVEN - 1], seal)
 
 
 def next_line(data: bytes, base: Running, last_seal: bytes) -> tuple[Record, bytes] | None:
@@ -83,7 +84,7 @@ def next_line(data: bytes, base: Running, last_seal: bytes) -> tuple[Record, byt
     if not data.startswith(b',"after":"%b"' % last_seal[:LINK], len(data) - _BODY):
         return None
     seal = _own_seal(data, base)
-    return (_decode(data), seal) if seal is not None else None
+    return (_records.decode(data), seal) if seal is not None else None
 
 
 def _own_seal(data: bytes, base: Running) -> bytes | None:
@@ -150,7 +151,7 @@ def _is_whole(data: bytes) -> bool:
 
 def _decode_record(data: bytes) -> Record | None:
     try:
-        return _decode(data)
+        return _records.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
 

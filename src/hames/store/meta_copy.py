@@ -4,10 +4,9 @@ With it a damaged log is what it was, less the damaged lines. It is one JSON tex
 stay what was sealed, also when a later version has more members.
 """
 
-from hmac import compare_digest
-
 import msgspec
 
+from hames.deferred import constant
 from hames.domain.authority import Authority
 from hames.domain.events import Record, ThreadCreated
 from hames.domain.ids import ThreadId
@@ -38,8 +37,8 @@ class MetaCopy(Value):
     """None: there is no copy that we sealed, and the settings in `first` are not used."""
 
 
-_decode = msgspec.json.Decoder(_Members).decode
-_decode_copy = msgspec.json.Decoder(_Copy).decode
+_members = constant(lambda: msgspec.json.Decoder(_Members))
+_copies = constant(lambda: msgspec.json.Decoder(_Copy))
 
 
 def encode_copy(first: Record | None, authority: Authority | None, seals: Seals | None) -> bytes:
@@ -56,13 +55,15 @@ def encode_copy(first: Record | None, authority: Authority | None, seals: Seals 
 
 def read_copy(thread_id: ThreadId, claim: Claim | None, *, at: int) -> MetaCopy:
     """`at` is the thread's directory."""
+    from hmac import compare_digest
+
     try:
-        members = _decode(read_small(META, at=at))
+        members = _members.decode(read_small(META, at=at))
         data = members.copy.encode()
         if claim is not None and compare_digest(
             members.copy_seal.encode(), _seal(claim.seals, thread_id, data).encode()
         ):
-            copy = _decode_copy(data)
+            copy = _copies.decode(data)
             first = Record(seq=1, at_ms=copy.created_at_ms, thread_id=thread_id, event=copy.created)
             return MetaCopy(first=first, authority=copy.authority)
     except (OSError, msgspec.DecodeError, RecursionError, UnicodeError):

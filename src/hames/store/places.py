@@ -12,24 +12,22 @@ import contextlib
 import fcntl
 import logging
 import os
-import re
-import secrets
 from collections.abc import Generator
-from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
+from hames.deferred import pattern
 from hames.domain.value import Value
 from hames.private_files import descriptor, open_private, private_directory, write_private
-from hames.store.seals import CHUNK, Seals, chunks, fingerprint, user_key
+from hames.store.seals import CHUNK, Seals, blake2b, chunks, fingerprint, user_key
 from hames.store.system_calls import Disk, directory, find_plain, read_small, write_whole
 
 log = logging.getLogger(__name__)
 
-TOKEN = re.compile(r"[0-9a-f]{32}")
-THREAD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
+TOKEN = pattern(r"[0-9a-f]{32}")
+THREAD_ID = pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 EVENTS, LIVE, META = "events.jsonl", "live", "meta.json"
 _MOST_TOKENS = 8
 """So many directories that were at one path are remembered."""
@@ -92,7 +90,7 @@ class Places:
             with self._locked():
                 token = self._token(_owner(key), directory_fd)  # another process may have been faster
                 if not token:
-                    token = deleted or secrets.token_hex(16)
+                    token = deleted or os.urandom(16).hex()
                     # In this order: a directory that is known has nothing left to adopt.
                     if not deleted:
                         write_private(self._places / f"{token}.adopted", b"{}", sync=True)
@@ -185,8 +183,8 @@ def _owner(key: bytes) -> str:
 
 
 def _temporary_claim() -> Claim:
-    token = secrets.token_hex(16)
-    return Claim(token, Seals(secrets.token_bytes(32), token), {}, None)
+    token = os.urandom(16).hex()
+    return Claim(token, Seals(os.urandom(32), token), {}, None)
 
 
 def _identity(directory_fd: int) -> str:

@@ -13,13 +13,16 @@ A seal is only ever written into a log that is ours. A log that is not gets line
 
 import os
 import re
-import secrets
 import stat
 from collections.abc import Iterable
-from hashlib import blake2b
 from pathlib import Path
 
 from hames.private_files import create_private, descriptor
+
+try:  # the same class, without the library of OpenSSL, which takes longer to load than everything else here
+    from _blake2 import blake2b
+except ImportError:
+    from hashlib import blake2b
 
 Running = blake2b
 """The state of a hash over a file so far."""
@@ -35,7 +38,7 @@ def user_key(home: Path) -> bytes | None:
     path = home / KEY_FILE
     try:
         if (known := _read_key(path)) is None:
-            create_private(path, secrets.token_hex(KEY_BYTES).encode())
+            create_private(path, os.urandom(KEY_BYTES).hex().encode())
             known = _read_key(path)
     except OSError:
         return None

@@ -5,7 +5,6 @@ costs nothing, and the first search after a busy day reads the logs that changed
 """
 
 import contextlib
-import re
 import sqlite3
 import threading
 import time
@@ -15,6 +14,7 @@ from typing import Final
 from anyio import to_thread
 from msgspec.structs import replace
 
+from hames.deferred import pattern
 from hames.domain.commands import ThreadPage, ThreadSummary
 from hames.domain.events import ItemCompleted, Record
 from hames.domain.ids import ThreadId
@@ -40,8 +40,8 @@ _TABLES = (
     " (text, thread_id unindexed, prefix = '3', tokenize = 'unicode61 remove_diacritics 2')",
     "create table known (id text primary key, updated_at_ms integer, seq integer) without rowid",
 )
-_WORD = re.compile(r"\w+")
-_UNSPACED = re.compile(r"[\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003fa1f]")
+_WORD = pattern(r"\w+")
+_UNSPACED = pattern(r"[\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003fa1f]")
 """Scripts without spaces between words: there a word is a part of what the index takes for one."""
 
 Load = Callable[[ThreadId, int], Iterable[Record]]

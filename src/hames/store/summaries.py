@@ -1,18 +1,17 @@
 """`meta.json`: the summary of a thread beside its log, sealed if the thread is ours."""
 
 from contextlib import suppress
-from hmac import compare_digest
 
 import msgspec
 from msgspec.structs import replace
 
+from hames.deferred import constant
 from hames.domain.commands import ThreadSummary
 from hames.domain.ids import ThreadId
 from hames.domain.state import apply, blank, summary
 from hames.domain.value import Value
 from hames.private_files import descriptor
 from hames.store.places import META, THREAD_ID, Claim
-from hames.store.reading import examine_log
 from hames.store.system_calls import directory, read_small
 
 MOST_MS = 1 << 53
@@ -25,9 +24,8 @@ class _Sealed(Value):
     seal: str = ""
 
 
-_decode_summary = msgspec.json.Decoder(ThreadSummary).decode
-
-_decode_sealed = msgspec.json.Decoder(_Sealed).decode
+_summaries = constant(lambda: msgspec.json.Decoder(ThreadSummary))
+_seals = constant(lambda: msgspec.json.Decoder(_Sealed))
 
 
 def encode_summary(summary: ThreadSummary, claim: Claim, copy: bytes) -> bytes:
@@ -44,7 +42,7 @@ def load_summary(name: str, claim: Claim | None, *, at: int) -> ThreadSummary | 
     with suppress(OSError), descriptor(directory(name, at=at)) as thread:
         with suppress(OSError, msgspec.DecodeError, RecursionError):
             data = read_small(META, at=thread)
-            found, sealed = _decode_summary(data), _decode_sealed(data)
+            found, sealed = _summaries.decode(data), _seals.decode(data)
             if found.id == name and all(0 <= ms <= MOST_MS for ms in (found.created_at_ms, found.updated_at_ms)):
                 return _with_foreign(found, sealed.seal, claim)
         return _rebuild_summary(ThreadId(name), claim, at=thread)
@@ -53,6 +51,8 @@ def load_summary(name: str, claim: Claim | None, *, at: int) -> ThreadSummary | 
 
 def _with_foreign(found: ThreadSummary, seal: str, claim: Claim | None) -> ThreadSummary:
     """Whether it is foreign is for us to say. Only for lists: a log is looked at when it is opened."""
+    from hmac import compare_digest
+
     found = replace(found, foreign=False, standing="away")
     if claim is None:
         ours = False
@@ -65,6 +65,8 @@ def _with_foreign(found: ThreadSummary, seal: str, claim: Claim | None) -> Threa
 
 def _rebuild_summary(thread_id: ThreadId, claim: Claim | None, *, at: int) -> ThreadSummary | None:
     """Raises `OSError`."""
+    from hames.store.reading import examine_log
+
     found = examine_log(thread_id, claim, at=at)
     state = blank(thread_id, foreign=found.foreign)
     for each in found.records:

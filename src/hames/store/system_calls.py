@@ -7,7 +7,6 @@ through a symbolic link: a cloned repository may bring a `.harness` that points 
 import contextlib
 import errno
 import os
-import secrets
 import stat
 
 from hames.private_files import descriptor
@@ -76,7 +75,7 @@ def write_whole(disk: Disk, name: str, data: bytes, *, at: int, sync: bool = Fal
 
     Without `sync` nobody waits for the disk: after a power cut the file may be old or empty.
     """
-    temporary = f".{name}.{secrets.token_hex(8)}.new"
+    temporary = f".{name}.{os.urandom(8).hex()}.new"
     try:
         with descriptor(disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, at=at)) as fd:
             write_all(disk, fd, data)

@@ -5,7 +5,7 @@ import fcntl
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from anyio import to_thread
@@ -22,14 +22,16 @@ from hames.private_files import descriptor
 from hames.store.lines import FIRST, line, live_line, sealed_lines
 from hames.store.meta_copy import encode_copy
 from hames.store.places import EVENTS, LIVE, META, Claim
-from hames.store.reading import ReadLog, read_log
 from hames.store.repair import TORN, cut_incomplete_end
 from hames.store.running import mark_running, unmark_running
-from hames.store.scan import scan_log
 from hames.store.seals import Running, chunks
 from hames.store.second_names import SecondName, give_second_name, open_live_file
 from hames.store.summaries import encode_summary
 from hames.store.system_calls import Disk, directory, write_all, write_whole
+
+if TYPE_CHECKING:
+    from hames.store.reading import ReadLog
+    from hames.store.scan import ScannedLog
 
 
 class ThreadHome(Protocol):
@@ -99,7 +101,7 @@ class JsonlLog:
 
     async def read(self) -> list[Record]:
         records, self._recovered = self._recovered, []
-        return records or await to_thread.run_sync(lambda: scan_log(self._fd, self.thread_id, self._claim).records)
+        return records or await to_thread.run_sync(lambda: _scan(self._fd, self.thread_id, self._claim).records)
 
     async def append(self, records: Sequence[Record], *, sync: bool = False) -> None:
         self._append(records)
@@ -190,6 +192,8 @@ class JsonlLog:
 
     def recover(self) -> None:
         """Cut a torn tail, take in what was told and not yet kept, refuse what a newer version wrote."""
+        from hames.store.reading import read_log
+
         with self._store.thread(self.thread_id) as at:
             found = read_log(self._fd, self.thread_id, self._claim, at=at)
             if found.scanned.newer:
@@ -207,7 +211,7 @@ class JsonlLog:
                 why = f"its log needs a repair, which failed: {failure.strerror}"
                 raise ThreadReadOnly(f"thread {self.thread_id!r} cannot be written: {why}") from failure
 
-    def _repair(self, found: ReadLog, at: int) -> None:
+    def _repair(self, found: "ReadLog", at: int) -> None:
         scanned, repaired = found.scanned, list[str]()
         if scanned.good_bytes < self._length:
             cut_incomplete_end(self._disk, self._fd, scanned.good_bytes, at=at)
@@ -283,18 +287,24 @@ class JsonlLog:
         if self.foreign or self.is_of(claim):
             yield from chunks(self._fd, 0, self._length)
             return
-        records = scan_log(self._fd, self.thread_id, self._claim).records
+        records = _scan(self._fd, self.thread_id, self._claim).records
         yield sealed_lines(records, claim.seals.line(self.thread_id), FIRST)[0]
 
     def move_to(self, fd: int, claim: Claim) -> None:
         """Goes on in another file, which has this content."""
         self.rest()
-        found = scan_log(fd, self.thread_id, claim)
+        found = _scan(fd, self.thread_id, claim)
         os.dup2(fd, self._fd, inheritable=False)
         self._claim, self._length, self._last_seal = claim, found.good_bytes, found.last_seal
         self._live_running = None
         if self._base is not None:
             self._base = claim.seals.line(self.thread_id)
+
+
+def _scan(fd: int, thread_id: ThreadId, claim: Claim | None) -> "ScannedLog":
+    from hames.store.scan import scan_log  # a new log is written without being read
+
+    return scan_log(fd, thread_id, claim)
 
 
 def put_back(log: JsonlLog, threads: int, claim: Claim, disk: Disk) -> int:

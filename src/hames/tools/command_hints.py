@@ -4,10 +4,10 @@ Programs report such things in their own words, or not at all. The words earn a 
 """
 
 import os
-import re
 import signal
 from collections.abc import Sequence
 
+from hames.deferred import pattern
 from hames.domain.policy import ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.ports import Limits
 
@@ -39,7 +39,7 @@ _PROCESS_SIGNS = (
 )
 _MISSING_SIGNS = ("no such file or directory", "enoent", "cannot find", "can't open", "not a directory")
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/proc", "/dev", "/sys", "/tmp", "/run")
-_WORDS = re.compile(r"[^\s'\"`‘’:,()\[\]<>|]*/[^\s'\"`‘’:,()\[\]<>|]+")
+_WORDS = pattern(r"[^\s'\"`‘’:,()\[\]<>|]*/[^\s'\"`‘’:,()\[\]<>|]+")
 _MOST_WORDS = 16
 _SPACE_SIGNS = ("no space left on device", "enospc")
 

@@ -1,11 +1,11 @@
 """`edit`: one text for another."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 from heapq import nlargest
 from itertools import islice, pairwise
 
+from hames.deferred import pattern
 from hames.domain.value import Value
 from hames.ports import Job, Place, ToolFailed, ToolSpec, Work
 from hames.ports.workspace import Missing, NotRegular
@@ -26,7 +26,7 @@ SHOWN_LINES = 12
 SHOWN_CHARS = 500
 ALIKE = 0.6
 MAX_EDITS = 100
-_ESCAPED = re.compile(r"\\([nt\"'`\\])")
+_ESCAPED = pattern(r"\\([nt\"'`\\])")
 
 
 class EditTool:

@@ -1,9 +1,9 @@
 """`patch`: changes to several files that happen together or not at all."""
 
-import re
 import stat
 from collections.abc import Sequence
 
+from hames.deferred import pattern
 from hames.ports import Job, Place, ToolFailed, ToolSpec, Work
 from hames.tools.drafts import Draft, Revision, drafted, existing
 from hames.tools.edits.syntax import check_syntax
@@ -17,7 +17,7 @@ from hames.tools.works import Changing, EditCheck, Seen, off_the_loop
 
 MAX_FILES = 200
 CHECKED_FILES = 20
-_FOREIGN = re.compile(r"^[A-Za-z]:|\\|[\0-\x1f]")
+_FOREIGN = pattern(r"^[A-Za-z]:|\\|[\0-\x1f]")
 
 
 class PatchTool:

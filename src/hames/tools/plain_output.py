@@ -3,16 +3,16 @@
 People see the stream as it is. A model would pay for every frame of a progress bar and read nothing new in it.
 """
 
-import re
+from hames.deferred import pattern
 
-_ESCAPES = re.compile(
+_ESCAPES = pattern(
     rb"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, cursor
     rb"|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\|(?=[\x1b\n]|$))"  # titles, links
     rb"|\x1b[PX^_][^\x1b\n]*(?:\x1b\\)?"
     rb"|\x1b[ -/]*[0-~]?"
 )
-_UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\n]{0,2000}|[ -/]*)?\Z")
-_TO_LINE_START = re.compile(rb"\x1b\[(?:[01]?G|2K)")
+_UNFINISHED = pattern(rb"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\n]{0,2000}|[ -/]*)?\Z")
+_TO_LINE_START = pattern(rb"\x1b\[(?:[01]?G|2K)")
 """What spinners do instead of a carriage return."""
 _BELL = b"\x07"
 _LONGEST_LINE = 64 * 1024

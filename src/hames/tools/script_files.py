@@ -12,6 +12,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from hames.deferred import pattern
 from hames.domain.policy import ScriptFile
 from hames.domain.value import Value
 
@@ -21,8 +22,8 @@ MAX_FILE_BYTES = 8 << 20
 MAX_DIRECTORIES = 16
 
 _OPERATORS = ";|&()<>\n"
-_PIECES = re.compile(r"[\s;|&()<>\"'`={}$,]+")
-_INTERPRETERS = re.compile(
+_PIECES = pattern(r"[\s;|&()<>\"'`={}$,]+")
+_INTERPRETERS = pattern(
     r"(?:ba|da|k|z|fi|c|tc)?sh|source|\.|python[\d.]*|pypy[\d.]*|node(?:js)?|deno|bun|tsx|ts-node|ruby|perl|php|lua[\d.]*"
     r"|Rscript|julia|pwsh|tclsh|expect|osascript|groovy|ansible-playbook|java|swift|elixir|escript"
 )

@@ -4,13 +4,13 @@ It is fetched by curl inside the sandbox, through the same proxy as a command's 
 addresses only, whatever the address or a redirect says. It is approved like a command that uses the network.
 """
 
-import re
 import shlex
 from urllib.parse import urlsplit
 
 import anyio
 from msgspec.structs import replace
 
+from hames.deferred import pattern
 from hames.domain.approvals import RunCommand
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.items import ToolCall, ToolItem, ToolResult
@@ -24,7 +24,7 @@ NAME = "web_fetch"
 _END = "\n\x1ehames-fetched "
 _END_BYTES = 10_000
 """Room for the line with the status. Its address and type are the server's words, and are cut."""
-_CHARSET = re.compile(r"charset=[\"']?([\w-]+)")
+_CHARSET = pattern(r"charset=[\"']?([\w-]+)")
 
 
 class WebFetchLimits(Value):

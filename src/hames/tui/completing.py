@@ -1,7 +1,6 @@
 """What a half-typed word may become: `/commands` at the start of a prompt, `@files` anywhere."""
 
 import os
-import re
 import subprocess
 import time
 from collections.abc import Iterable
@@ -11,6 +10,7 @@ from select import select
 from typing import Literal
 from urllib.parse import unquote, urlparse
 
+from hames.deferred import pattern
 from hames.domain.file_list import CACHE_DIRECTORIES, COMPILED_FILES, RIPGREP_LIST
 from hames.domain.value import Value
 from hames.executables import find_ripgrep
@@ -22,7 +22,7 @@ UNKNOWN_IGNORES = ("venv", "target", "dist")
 """Left out as well where no ripgrep reads the project's ignore files."""
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 LIST_SECONDS = 5
-_MENTIONED = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|([^\s"]\S*))')
+_MENTIONED = pattern(r'(?<!\S)@(?:"([^"\n]+)"|([^\s"]\S*))')
 
 
 class CompletionQuery(Value):

@@ -61,6 +61,7 @@ _DELTAS: dict[tuple[type[Item], str], str] = {
 class FlintDialect:
     """Pure. Where it returns None, the client is not told."""
 
+    is_codex = False
     steers = False
     """Whether `turn/start` on a thread that runs a turn steers that turn."""
     reads_turns = True

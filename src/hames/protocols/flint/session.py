@@ -47,7 +47,6 @@ from hames.protocols.flint.client import tools as client_tools
 from hames.protocols.flint.client.calls import ToolCalls
 from hames.protocols.flint.client.settings import config_notices, typed_tools, with_client_settings
 from hames.protocols.flint.codex.detection import is_codex_request
-from hames.protocols.flint.codex.dialect import CodexDialect
 from hames.protocols.flint.codex.files import PROGRAMS, decode_program, program_result
 from hames.protocols.flint.codex.inbound import FIXED
 from hames.protocols.flint.codex.model_choice import with_provider
@@ -330,6 +329,8 @@ class FlintSession(RpcSession):
         self._chosen.append((name, value))
 
     def _speak_codex(self) -> None:
+        from hames.protocols.flint.codex.dialect import CodexDialect  # other clients need none of it
+
         if not isinstance(self._dialect, CodexDialect):
             self._dialect = CodexDialect(self._about, self._window)
             if not self._policy_chosen:

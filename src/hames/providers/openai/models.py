@@ -3,10 +3,9 @@
 Prices are those of the standard tier for short prompts. The service itself has the last word.
 """
 
-import re
-
 from msgspec.structs import replace
 
+from hames.deferred import pattern
 from hames.domain.models import ModelCard
 from hames.providers.facts import facts_of
 
@@ -79,10 +78,10 @@ MODELS: tuple[ModelCard, ...] = (
 )
 
 _BY_NAME = {card.model: card for card in MODELS}
-_SNAPSHOT = re.compile(r"(?P<model>.+)-\d{4}-\d{2}-\d{2}")
-_PLAIN = re.compile(r"gpt-[34]|chatgpt-4")
-_FREEFORM = re.compile(r"gpt-(?:[5-9]|\d\d)(?!\d)")
-_PHASED = re.compile(r"gpt-(?:5\.[3-9]|[6-9]|\d\d)")
+_SNAPSHOT = pattern(r"(?P<model>.+)-\d{4}-\d{2}-\d{2}")
+_PLAIN = pattern(r"gpt-[34]|chatgpt-4")
+_FREEFORM = pattern(r"gpt-(?:[5-9]|\d\d)(?!\d)")
+_PHASED = pattern(r"gpt-(?:5\.[3-9]|[6-9]|\d\d)")
 
 
 def known(model: str) -> ModelCard | None:

@@ -11,10 +11,12 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from hames.deferred import pattern
+
 _PR_SET_DUMPABLE = 4
 _ENV_START, _ENV_END = 50 - 3, 51 - 3  # fields of /proc/self/stat, counted after the name
 
-SECRET_NAMES = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE|^AWS_|_URL$|_URI$|_DSN$", re.IGNORECASE)
+SECRET_NAMES = pattern(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE|^AWS_|_URL$|_URI$|_DSN$", re.IGNORECASE)
 
 
 def conceal() -> None:

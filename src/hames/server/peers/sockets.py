@@ -9,8 +9,6 @@ import contextlib
 import errno
 import logging
 import os
-import re
-import secrets
 import socket
 import stat
 from collections.abc import Callable, Sequence
@@ -21,6 +19,7 @@ import anyio
 from anyio.abc import SocketAttribute, SocketListener, SocketStream
 
 from hames.codecs.lines import LineDecoder, TooLong
+from hames.deferred import pattern
 from hames.domain.errors import HarnessError
 from hames.ports import Peer
 from hames.server.socket_path import short_path
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-NAME = re.compile(r"(\d{1,10})-[0-9a-f]{16}\.sock")
+NAME = pattern(r"(\d{1,10})-[0-9a-f]{16}\.sock")
 COMMANDS_AT_ONCE = 32
 """From one process: more of them wait."""
 SEND_SECONDS = 30.0
@@ -275,7 +274,7 @@ def _is_private(directory: Path) -> bool:
 
 def _bind(directory: Path) -> tuple[socket.socket, str]:
     """A listening socket and its name. It gets the name when it listens: one that refuses is taken for dead."""
-    name = f"{os.getpid()}-{secrets.token_hex(8)}.sock"
+    name = f"{os.getpid()}-{os.urandom(8).hex()}.sock"
     door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     try:
         with short_path(directory, f".{name}") as path:

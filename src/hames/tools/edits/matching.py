@@ -5,12 +5,12 @@ in with the file's indentation, spacing and quotes. Where there is a doubt there
 costs one more call, and one that lands wrongly costs the file.
 """
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import NamedTuple
 
+from hames.deferred import pattern
 from hames.tools.edits.indentation import IndentationMap, file_step, indentation
 
 MAX_BODY_CHARS = 400_000
@@ -27,10 +27,10 @@ _PLAIN = str.maketrans(
     }
 )
 _QUOTES = str.maketrans({"'": '"', "`": '"'})
-_TOKEN = re.compile(r"\w+|[^\w\s]")
-_PIECE = re.compile(r"(\s*)(\w+|[^\w\s])")
+_TOKEN = pattern(r"\w+|[^\w\s]")
+_PIECE = pattern(r"(\s*)(\w+|[^\w\s])")
 _END = "\x1f"
-_NUMBERED = re.compile(r"\s*(\d{1,7})(?:\t|→|\s?\|\s?|: )")
+_NUMBERED = pattern(r"\s*(\d{1,7})(?:\t|→|\s?\|\s?|: )")
 
 
 class Edit(NamedTuple):

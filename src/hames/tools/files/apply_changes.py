@@ -9,7 +9,6 @@ kill in that step leaves a file that nobody has locked: the next change in the d
 import errno
 import fcntl
 import os
-import secrets
 import stat
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
@@ -258,7 +257,7 @@ def _told(path: str) -> Generator[None, None, None]:
 
 def _temporary_name() -> str:
     # Not one of the engine's names: it must be one that nobody can have prepared.
-    return f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
+    return f"{_PREFIX}{os.urandom(8).hex()}{_SUFFIX}"
 
 
 def _sweep(directory: int) -> None:

@@ -9,7 +9,6 @@ from anyio import to_thread
 
 from hames.domain.errors import InvalidCommand
 from hames.ports import FileEdit
-from hames.tools.files.apply_changes import apply
 from hames.tools.files.directory import LocalDirectory
 
 
@@ -23,6 +22,8 @@ class LocalWorkspace:
         return LocalDirectory(root)
 
     def apply(self, edits: Sequence[FileEdit]) -> None:
+        from hames.tools.files.apply_changes import apply
+
         apply(edits)
 
     async def resolve_directory(self, path: str) -> str:

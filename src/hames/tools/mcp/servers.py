@@ -7,7 +7,6 @@ a small environment and outside the sandbox, and end with their thread.
 
 import logging
 import os
-import re
 import zlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -20,6 +19,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
+from hames.deferred import pattern
 from hames.domain.approvals import CallMcp
 from hames.domain.display import shortened
 from hames.domain.items import McpToolCall, ToolResult
@@ -57,7 +57,7 @@ SENTENCE_CHARS = 300
 TOOLS_PER_SERVER = 200
 DESCRIPTION_CHARS = 2000
 
-_NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_NOT_IN_NAME = pattern(r"[^a-zA-Z0-9_-]")
 
 
 class McpTools:

@@ -4,17 +4,17 @@ The signs before the lines count; the numbers in a hunk's head are believed only
 it begins, and where they tell a removed line `-- x` from the next file's head.
 """
 
-import re
 from collections.abc import Iterator
 
+from hames.deferred import pattern
 from hames.ports import ToolFailed
 from hames.tools.patches.hunks import FilePatch, Hunk, Sign
 
 NOTHING = "/dev/null"
 PLAIN_MODES = {"100644": 0o644, "100755": 0o755}
 
-_HEAD = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
-_ESCAPE = re.compile(r'\\([0-7]{3}|[abtnvfr"\\])')
+_HEAD = pattern(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+_ESCAPE = pattern(r'\\([0-7]{3}|[abtnvfr"\\])')
 _ESCAPED = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
 
 

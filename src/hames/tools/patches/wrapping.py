@@ -2,8 +2,10 @@
 
 import re
 
-_FENCE = re.compile(r"\A\s*(?P<fence>```+|~~~+)[^\n]*\n(?P<inner>.*)\n(?P=fence)\s*\Z", re.DOTALL)
-_HEREDOC = re.compile(
+from hames.deferred import pattern
+
+_FENCE = pattern(r"\A\s*(?P<fence>```+|~~~+)[^\n]*\n(?P<inner>.*)\n(?P=fence)\s*\Z", re.DOTALL)
+_HEREDOC = pattern(
     r"""\A\s*
     (?:cd\s+(?P<directory>'[^'\n]*'|"[^"\n$`\\]*"|[\w./@+-]+)\s*(?:&&|;)\s*)?
     (?:apply_?patch\s*)?
@@ -11,7 +13,7 @@ _HEREDOC = re.compile(
     (?P<inner>.*)\n[ \t]*(?P=word)\s*\Z""",
     re.DOTALL | re.VERBOSE,
 )
-_ARGUMENT = re.compile(
+_ARGUMENT = pattern(
     r"\A\s*apply_?patch\s+(?P<quote>['\"])(?P<inner>\s*\*\*\* Begin Patch\n.*\*\*\* End Patch\s*)(?P=quote)\s*\Z",
     re.DOTALL,
 )

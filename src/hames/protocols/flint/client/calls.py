@@ -5,7 +5,6 @@ from hames.domain.events import Event, ItemCompleted, ItemStarted
 from hames.domain.ids import ItemId, ThreadId
 from hames.domain.items import ToolCall
 from hames.domain.state import ThreadState
-from hames.protocols.flint.codex.dialect import CodexDialect
 from hames.protocols.flint.dialect import FlintDialect
 from hames.protocols.rpc_session import Ask
 
@@ -27,7 +26,7 @@ class ToolCalls:
             return
         if command.overrides.client_tools:
             self.ranks[thread_id] = DECLARED
-        elif isinstance(dialect, CodexDialect):
+        elif dialect.is_codex:
             self.ranks.setdefault(thread_id, OPENED)
 
     def ask(self, asked: Ask, item_id: ItemId) -> list[Ask]:

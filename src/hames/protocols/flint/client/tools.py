@@ -1,9 +1,9 @@
 """Tools of the client: `dynamicTools` as they are declared, and the request `item/tool/call` with its answer."""
 
 import base64
-import re
 
 from hames.codecs.jsonrpc_peer import JsonRpcResponse
+from hames.deferred import pattern
 from hames.domain.errors import InvalidCommand
 from hames.domain.items import Picture, ToolResult
 from hames.domain.json import Json
@@ -20,7 +20,7 @@ RESULT_CHARS = 60_000
 PICTURE_CHARS = 14 << 20
 """Of the pictures of an answer together, in base64."""
 
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_NAME = pattern(r"[A-Za-z0-9_-]+")
 
 
 def declared_tools(given: list[m.DynamicTool | m.DynamicToolNamespace]) -> tuple[ClientTool, ...]:

@@ -58,6 +58,7 @@ from hames.protocols.rpc_session import Notify
 
 
 class CodexDialect(FlintDialect):
+    is_codex = True
     steers = True
     reads_turns = False
 

@@ -7,10 +7,11 @@ Our own diffs are unified ones with headers. Another agent's may have Codex's fo
 import re
 from collections.abc import Iterable
 
+from hames.deferred import pattern
 from hames.domain.items import FileChange, FileUpdate
 from hames.domain.state import Turn
 
-_HEAD = re.compile(
+_HEAD = pattern(
     r"(?P<mode>(?:(?:new|old|deleted)(?: file)? mode [0-7]+\n)*)--- (?P<old>[^\n]*)\n\+\+\+ (?P<new>[^\n]*)\n"
 )
 _NO_NEWLINE = "\\ No newline at end of file"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+from hames.deferred import pattern
 from hames.domain.approvals import CallMcp, Intent, RunCommand
 from hames.domain.policy import SandboxPolicy
 from hames.domain.rules import Rule, RuleVerdict, host_of
@@ -14,12 +15,12 @@ _SUBCOMMANDS = frozenset(
 """Programs whose second word says what they do."""
 _RUNNERS = frozenset({"run", "exec", "run-script"})
 """After these the third word says what is run."""
-_NEVER_OFFERED = re.compile(
+_NEVER_OFFERED = pattern(
     r"(?:ba|da|a|k|z|fi)?sh|sudo|doas|su|env|xargs|eval|exec|command|nohup|timeout|time|nice|find|parallel|ssh|busybox"
     r"|rm|dd|mkfs.*|shutdown|reboot|kill|killall|pkill|chmod|chown|curl|wget|nc|ncat|scp|sftp|rsync|source|\."
 )
 """Programs for which a pattern would allow far more than what was asked about."""
-_RUNS_CODE = re.compile(r"-(?:c|e|-eval|-command|r|p)")
+_RUNS_CODE = pattern(r"-(?:c|e|-eval|-command|r|p)")
 
 
 class FileRuleBook:
