@@ -9,19 +9,15 @@ being made or read is the mount on it. It is a process of its own because the ha
 
 Its words are two descriptors: the socket through which it is told the names, and the one that the kernel reports to. A
 message is `DIRECTORY\\0NAME\\0NAME...` and says all that is hidden there. It ends when the other side of the socket
-closes, and imports the standard library only.
+closes. It imports little, and that from the standard library: the first command waits until it runs.
 """
 
-import ctypes
 import errno
 import fcntl
 import os
-import platform
 import select
-import socket
 import struct
 import sys
-from contextlib import suppress
 
 LONGEST_BYTES = 64 * 1024
 
@@ -38,7 +34,7 @@ _LONGEST_LISTING = 1024 * 1024
 class _Call:
     """One `getdents64` that waits for its answer."""
 
-    def __init__(self, report: bytes) -> None:
+    def __init__(self, report: bytes | bytearray) -> None:
         self.number, self.thread, _, _, _, _, descriptor, self.address, room, *_ = _REPORT.unpack(report)
         self.descriptor, self.room = descriptor & 0xFFFFFFFF, room & 0xFFFFFFFF
 
@@ -49,9 +45,10 @@ class Listings:
     def __init__(self, reports: int) -> None:
         self._reports = reports
         self._hidden: dict[bytes, frozenset[bytes]] = {}
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        with suppress(OSError):  # since Linux 6.6
+        try:  # noqa: SIM105 - contextlib takes longer to import than all the rest
             fcntl.ioctl(reports, _SET_FLAGS, _SAME_CPU)
+        except OSError:
+            pass  # before Linux 6.6
 
     def hide(self, message: bytes) -> None:
         directory, *names = message.split(b"\0")
@@ -75,8 +72,10 @@ class Listings:
                 return
         except OSError:
             pass
-        with suppress(OSError):
+        try:  # noqa: SIM105
             self._send(call.number, flags=_GO_ON)
+        except OSError:
+            pass  # nobody waits for it any more
 
     def _list(self, call: "_Call", names: frozenset[bytes]) -> None:
         """Raises `OSError` where this system does not let us. Then nothing has been listed yet."""
@@ -84,14 +83,14 @@ class Listings:
         try:
             opened.append(os.pidfd_open(_process_of(call.thread)))
             # The same open file, not another one: the position in the directory is part of it.
-            opened.append(self._call(_PIDFD_GETFD, opened[0], call.descriptor, 0))
+            opened.append(_system_call(_PIDFD_GETFD, opened[0], call.descriptor, 0))
             opened.append(os.open(f"/proc/{call.thread}/mem", os.O_WRONLY | os.O_CLOEXEC))
             # From here on the descriptors belong to the process that asked, and to no other that got its number.
             fcntl.ioctl(self._reports, _IS_WAITING, struct.pack("<Q", call.number))
             _, directory, memory = opened
             before = os.lseek(directory, 0, os.SEEK_CUR)
             try:
-                kept = self._read(directory, min(call.room, _LONGEST_LISTING), names)
+                kept = _read(directory, min(call.room, _LONGEST_LISTING), names)
                 if kept and os.pwrite(memory, kept, call.address) != len(kept):
                     raise OSError(errno.EFAULT, "the buffer is too small")
                 self._send(call.number, value=len(kept))
@@ -102,22 +101,29 @@ class Listings:
             for file in opened:
                 os.close(file)
 
-    def _read(self, directory: int, room: int, names: frozenset[bytes]) -> bytes:
-        """The next entries without those names; nothing at the end only, because nothing means the end."""
-        buffer = ctypes.create_string_buffer(room)
-        while count := self._call(_GETDENTS64[platform.machine()], directory, buffer, room):
-            if kept := without(buffer.raw[:count], names):
-                return kept
-        return b""
-
-    def _call(self, *words: object) -> int:
-        result = self._libc.syscall(*words)
-        if result < 0:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        return result
-
     def _send(self, number: int, *, value: int = 0, flags: int = 0) -> None:
         fcntl.ioctl(self._reports, _ANSWER, struct.pack("<QqiI", number, value, 0, flags))
+
+
+def _read(directory: int, room: int, names: frozenset[bytes]) -> bytes:
+    """The next entries without those names; nothing at the end only, because nothing means the end."""
+    import ctypes
+
+    buffer = ctypes.create_string_buffer(room)
+    while count := _system_call(_GETDENTS64[os.uname().machine], directory, buffer, room):
+        if kept := without(buffer.raw[:count], names):
+            return kept
+    return b""
+
+
+def _system_call(*words: object) -> int:
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    result = libc.syscall(*words)
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
 
 
 def without(listing: bytes, names: frozenset[bytes]) -> bytes:
@@ -149,7 +155,7 @@ def _process_of(thread: int) -> int:
     return thread
 
 
-def serve(told: socket.socket, reports: int) -> None:
+def serve(told: int, reports: int) -> None:
     """Until the harness closes the socket, or nothing is left that was started with the filter."""
     listings = Listings(reports)
     news = select.poll()
@@ -158,8 +164,8 @@ def serve(told: socket.socket, reports: int) -> None:
     while True:
         ready = dict(news.poll())
         # Names first: a command starts after its names were sent, and its listings must find them.
-        if told.fileno() in ready:
-            message = told.recv(LONGEST_BYTES)
+        if told in ready:
+            message = os.read(told, LONGEST_BYTES)
             if not message:
                 return
             listings.hide(message)
@@ -170,4 +176,4 @@ def serve(told: socket.socket, reports: int) -> None:
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
+    serve(int(sys.argv[1]), int(sys.argv[2]))
