@@ -18,7 +18,8 @@ from hames.sandbox.local import LocalSandbox
 from hames.sandbox.processes import process_tree
 from hames.sandbox.walls.listings import filter_program
 from hames.sandbox.walls.listings.filter_program import without
-from toolbench import Workshop, as_somebody_else, workshop
+from hames.tools.environment import LocalEnvironment
+from toolbench import WallClock, Workshop, as_somebody_else, workshop
 
 pytestmark = pytest.mark.needs("bwrap")
 
@@ -97,6 +98,15 @@ async def test_a_command_lists_what_was_on_the_disk_and_nothing_else(tmp_path: P
         assert not done.failed, done.text
         assert {line.rstrip("/") for line in done.told.splitlines()} == before
     assert {path.name for path in tmp_path.iterdir()} == {".git", ".harness", "a.txt"}, "nothing of it is left"
+
+
+async def test_a_process_in_the_background_does_not_show_guards_to_others(tmp_path: Path) -> None:
+    async with shop_with_a_log(tmp_path, WorkspaceWrite()) as shop:
+        await shop.do("shell", command="read line", background=True)
+        assert (tmp_path / ".claude").is_dir()
+        assert (await shop.do("shell", command="ls -A")).told == "a.txt\n"
+        described = await LocalEnvironment(LocalSandbox(), WallClock()).describe(str(tmp_path))
+        assert described.entries == ("a.txt",)
 
 
 async def test_git_tells_of_no_guard(tmp_path: Path) -> None:
