@@ -1,5 +1,6 @@
 """Harbor's own code reads what we write: trajectories, tasks, and the agent. Installed once into `.tools/harbor`."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 from eval_support import TASKS
 
 from hames import __version__
+from hames.sandbox.walls.probe import bubblewrap_here
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / ".tools" / "harbor"
@@ -26,6 +28,12 @@ for path in pathlib.Path(sys.argv[1]).glob("*/trajectory.json"):
     print("trajectory", len(Trajectory.model_validate(json.loads(path.read_text())).steps) > 1)
 for path in pathlib.Path(sys.argv[2]).iterdir():
     print("task", bool(Task(path).instruction))
+"""
+READ_STEPS = """
+import json, pathlib, sys
+from harbor.models.trajectories import Trajectory
+told = Trajectory.model_validate(json.loads(pathlib.Path(sys.argv[1]).read_text()))
+print(told.agent.name, len(told.steps), sep="\\n")
 """
 RUN_AGENT = """
 import asyncio, os, pathlib, sys
@@ -97,6 +105,16 @@ def harbor_python() -> str:
     return str(python)
 
 
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheels")
+    uv = Path(sys.executable).parent / "uv"
+    done = subprocess.run([uv, "build", "-q", "--wheel", "--out-dir", folder, ROOT], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    [built] = folder.glob("*.whl")
+    return built
+
+
 def _runs(path: str) -> bool:
     """A version manager has names for versions that are not installed."""
     return bool(path) and subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode == 0
@@ -131,17 +149,62 @@ def test_harbor_runs_hames_and_counts_its_tokens(harbor_python: str, tmp_path: P
     assert '"type":"result"' in (logs / "hames.jsonl").read_text().replace(" ", "")
 
 
-def test_harbor_installs_hames_from_a_wheel(harbor_python: str, tmp_path: Path) -> None:
+def test_harbor_installs_hames_from_a_wheel(harbor_python: str, wheel: Path, tmp_path: Path) -> None:
     """On this machine, in a home directory of its own. In a container it is the same commands as another user."""
-    home, wheels, programs = tmp_path / "home", tmp_path / "wheels", tmp_path / "programs"
+    home, programs = tmp_path / "home", tmp_path / "programs"
     for folder in (home, programs):
         folder.mkdir()
-    uv = Path(sys.executable).parent / "uv"
-    (programs / "uv").symlink_to(uv)
-    done = subprocess.run([uv, "build", "-q", "--wheel", "--out-dir", wheels, ROOT], capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
-    [wheel] = wheels.glob("*.whl")
+    (programs / "uv").symlink_to(Path(sys.executable).parent / "uv")
     told = in_harbor(harbor_python, INSTALL_AGENT, str(tmp_path), str(home), str(wheel), str(programs))
     assert told == [__version__]
     assert (home / ".local" / "bin" / "hames").exists()
     Path("/tmp", wheel.name).unlink()
+
+
+@pytest.mark.parametrize(
+    ("script", "reward", "fails"),
+    [("oracle", 1.0, False), ('["I did nothing."]', 0.0, False), ('[{"fail": "out of order"}]', 0.0, True)],
+    ids=["oracle", "does-nothing", "fails"],
+)
+def test_harbor_runs_a_trial_from_the_wheel_to_the_reward(  # noqa: PLR0917
+    harbor_python: str, wheel: Path, tmp_path: Path, script: str, reward: float, fails: bool
+) -> None:
+    """`harbor run` itself: it sets up the container, installs, runs, fetches the logs, checks and counts. Only the
+    container is one of bubblewrap, not of Docker."""
+    tasks, programs, jobs, root = (tmp_path / name for name in ("tasks", "programs", "jobs", "root"))
+    for folder in (programs, root):
+        folder.mkdir()
+    shutil.copy(Path(sys.executable).parent / "uv", programs / "uv")
+    oracle = TASKS / "fix-off-by-one" / "oracle.json"
+    (programs / "script.json").write_text(oracle.read_text() if script == "oracle" else script)
+    exported = [sys.executable, "-m", "hames", "eval", str(TASKS / "fix-off-by-one"), "--export-harbor", str(tasks)]
+    subprocess.run(exported, check=True, timeout=60)
+    variables = {
+        "HOME": str(tmp_path),
+        "PYTHONPATH": f"{ROOT / 'src'}:{Path(__file__).parent}",
+        "HARBOR_TELEMETRY": "0",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "TEST_ROOT": str(root),
+        "TEST_PROGRAMS": str(programs),
+        "TEST_BWRAP": bubblewrap_here().path,
+    }
+    words = ["run", "-y", "-p", str(tasks / "fix-off-by-one"), "-o", str(jobs), "--model", "scripted//opt/script.json"]
+    words += ["-e", "harbor_environment:BubblewrapEnvironment", "--ak", f"package={wheel}"]
+    words += ["--agent", "hames.evals.harbor.agent:HamesAgent"]
+    harbor = Path(harbor_python).with_name("harbor")
+    done = subprocess.run(
+        [harbor, *words], env={**os.environ, **variables}, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    [trial] = jobs.glob("*/fix-off-by-one__*")
+    result = json.loads((trial / "result.json").read_text())
+    assert result["verifier_result"]["rewards"] == {"reward": reward}
+    assert result["agent_info"]["name"] == "hames"
+    assert result["agent_info"]["version"] == __version__
+    assert (result["exception_info"] is not None) == fails
+    told = in_harbor(harbor_python, READ_STEPS, str(trial / "agent" / "trajectory.json"))
+    assert told[0] == "hames"
+    assert int(told[1]) >= 1
+    if not fails:
+        assert result["agent_result"]["n_input_tokens"] > 0
+    assert not any(root.iterdir()), "the container is gone"

@@ -50,6 +50,10 @@ GUARDED_AGAINST_TOOLS: tuple[str, ...] = (".gitmodules",)
 program that is named in it."""
 
 
+PLACEHOLDER_MODE = 0o555
+"""Of the empty directory or file that stands for a guarded name while a command runs. Nobody else makes such things."""
+
+
 def is_guarded(name: str) -> bool:
     """Whether a top-level name of a workspace is a guard rail. Case is folded, as some file systems do.
 

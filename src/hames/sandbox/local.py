@@ -157,6 +157,7 @@ class LocalSandbox:
                 job=job,
                 contained=plan.contained,
                 pass_fds=plan.files,
+                start_in=plan.start_in,
                 release=plan.release,
                 closing=closing,
                 inspecting=plan.inspect,

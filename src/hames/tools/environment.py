@@ -16,6 +16,7 @@ import anyio
 import anyio.to_thread
 
 from hames.domain.errors import HarnessError
+from hames.domain.guardrails import GUARDED, PLACEHOLDER_MODE
 from hames.domain.policy import ReadOnly
 from hames.domain.situation import Facts
 from hames.executables import find_program
@@ -211,12 +212,22 @@ def _entries(cwd: str) -> tuple[tuple[str, ...], bool]:
     try:
         with os.scandir(cwd) as entries:
             for entry in entries:
-                if entry.name not in UNTOLD:
+                if entry.name not in UNTOLD and not _is_placeholder(entry):
                     found.append(_printable(entry.name) + ("/" if entry.is_dir(follow_symlinks=False) else ""))
     except OSError:
         return (), False
     found.sort()
     return tuple(found[:ENTRIES]), len(found) > ENTRIES
+
+
+def _is_placeholder(entry: "os.DirEntry[str]") -> bool:
+    """Whether it is only there because a command runs in the background."""
+    if entry.name not in GUARDED or not entry.is_dir(follow_symlinks=False):
+        return False
+    try:
+        return stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode) == PLACEHOLDER_MODE
+    except OSError:  # it is gone already
+        return True
 
 
 def _printable(name: str) -> str:

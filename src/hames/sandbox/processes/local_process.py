@@ -226,6 +226,7 @@ def start(
     contained: bool,
     pass_fds: Sequence[int] = (),
     release: Callable[[int], None] | None = None,
+    start_in: Callable[[Callable[[], subprocess.Popen[bytes]]], subprocess.Popen[bytes]] | None = None,
     closing: Callable[[], Sequence[str]],
     inspecting: Callable[[], Sequence[str]] = tuple,
     background: bool = False,
@@ -234,12 +235,14 @@ def start(
     """Starts a program in a session of its own, with no input, one pipe for all it says, and no other descriptor.
     In the background it has an input; with a terminal that is its input and its output.
 
-    Raises `ToolFailed` when the system will not start it. `release` lets a program begin that waits for it.
+    Raises `ToolFailed` when the system will not start it. `release` lets a program begin that waits for it. `start_in`
+    does it in another thread, which lives as long as this process.
     `closing` is called after the last of the family is gone, and returns notes.
     """
     ours, theirs = open_terminal(terminal) if terminal is not None else (None, None)
-    try:
-        child = subprocess.Popen(
+
+    def start_child() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
             argv,
             stdin=theirs if theirs is not None else subprocess.PIPE if background else subprocess.DEVNULL,
             stdout=theirs if theirs is not None else subprocess.PIPE,
@@ -251,6 +254,9 @@ def start(
             cwd=cwd,
             env=env,
         )
+
+    try:
+        child = start_child() if start_in is None else start_in(start_child)
     except (OSError, ValueError) as error:
         if ours is not None:
             ours.close()

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from hames.domain.guardrails import GUARDED, GUARDED_WHERE_THEY_EXIST
+from hames.domain.guardrails import GUARDED, GUARDED_WHERE_THEY_EXIST, PLACEHOLDER_MODE
 from hames.domain.value import Value
 from hames.sandbox.paths import is_inside, read_start
 from hames.sandbox.walls.mounts import Mount
@@ -20,7 +20,6 @@ _MENTIONS = re.compile(r"^\s*(path|hookspath)\s*=\s*\"?([^\"\n#;]+)", re.IGNOREC
 
 _GLOBAL_CONFIGS = (".gitconfig", ".config/git/config")
 
-PLACEHOLDER_MODE = 0o555
 SAME_DIRECTORY = ".\n"
 """As `.git/commondir` it changes nothing. Without a guard, that file could move git's configuration elsewhere."""
 

@@ -4,6 +4,7 @@ Plans are made in a worker thread (they look at disks); the program is started f
 """
 
 import os
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -39,6 +40,8 @@ class LaunchPlan:
     """The first process inside and its network namespace. Waits for it."""
     is_shown: Callable[[str], bool] = lambda _: True
     """Whether the program can see a directory, given by its real path."""
+    start_in: Callable[[Callable[[], subprocess.Popen[bytes]]], subprocess.Popen[bytes]] | None = None
+    """Starts it in a thread of its own. None: in the thread that asks."""
     closing: Callable[[], Sequence[str]] = tuple
     inspect: Callable[[], Sequence[str]] = tuple
     """Looks at what a program in the background left so far, and returns notes."""

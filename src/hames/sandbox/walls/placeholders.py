@@ -15,8 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from hames.domain.errors import SandboxUnavailable
+from hames.domain.guardrails import PLACEHOLDER_MODE
 from hames.private_files import descriptor
-from hames.sandbox.walls.guarded_paths import PLACEHOLDER_MODE, GuardedPaths
+from hames.sandbox.walls.guarded_paths import GuardedPaths
 from hames.sandbox.walls.mounts import Mount
 
 _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS)

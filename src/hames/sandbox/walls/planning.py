@@ -6,7 +6,7 @@ import os
 import select
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from hames.sandbox.paths import is_inside
 from hames.sandbox.processes import launcher_program, process_tree
 from hames.sandbox.processes.limits import limited_command, set_limits
 from hames.sandbox.walls import bubblewrap as bwrap
-from hames.sandbox.walls import hard_links, seatbelt, seccomp
+from hames.sandbox.walls import hard_links, probe, seatbelt, seccomp
 from hames.sandbox.walls import landlock as locks
 from hames.sandbox.walls.after_command.checks import AfterCommand, Check
 from hames.sandbox.walls.guarded_paths import GuardedPaths, find_guarded_paths
@@ -72,6 +72,7 @@ def plan_bubblewrap(
     """Puts placeholders on the disk; the plan's `closing` takes them away and looks at what the command left.
     `network`: what the command gets of it. `joined`: the namespaces of another sandbox whose network it shares."""
     held: list[tuple[Placeholders, GuardedPaths]] = []
+    show_names: Callable[[], None] | None = None
     guarded: list[Mount] = []
     kept_notes = list(access.visible.notes)
     check: Check | None = None
@@ -79,6 +80,8 @@ def plan_bubblewrap(
     def closing() -> list[str]:
         notes = list(network.close()) if network is not None else []
         notes += [*kept_notes, *(note for placeholders, _ in held for note in placeholders.remove())]
+        if show_names is not None:
+            show_names()
         return [*notes, *(check.finish() if check is not None else ())]
 
     try:
@@ -111,6 +114,9 @@ def plan_bubblewrap(
         layers = overlays.with_overlays(bwrap.mounts(view))
         if not Layers(layers).shows(os.path.realpath(launch.cwd)):
             raise ToolFailed(f"the directory {launch.cwd!r} is not visible in the sandbox")
+        names = probe.hidden_names_with(found) if (hidden := _hidden_from_listings(held, view, layers)) else None
+        if names is not None:
+            show_names = names.hide(hidden)
         files = {mount.path: seccomp.memory_file("settings", mount.content) for mount in layers if mount.how == "file"}
         filter_fd = seccomp.file()
         reader, writer = os.pipe()
@@ -156,9 +162,21 @@ def plan_bubblewrap(
         connect=partial(_connect, network, status) if network is not None else None,
         child=status.child,
         is_shown=Layers(layers).shows,
+        start_in=names.run if names is not None else None,
         closing=closing,
         inspect=check.inspect if check is not None else tuple,
     )
+
+
+def _hidden_from_listings(
+    held: Sequence[tuple[Placeholders, GuardedPaths]], view: bwrap.BubblewrapView, layers: Sequence[Mount]
+) -> list[str]:
+    """Names that are there only because of us: placeholders, and our own data in the workspaces."""
+    ours = {f"{directory}/.harness" for directory in (view.workspace, *view.roots)}
+    mounted = {mount.path for mount in layers}
+    made = (path for _, wanted in held for path in (*wanted.directories, *(path for path, _ in wanted.files)))
+    covered = (mount.path for mount in layers if mount.how == "hidden" and mount.path in ours)
+    return list(dict.fromkeys((*(path for path in made if path in mounted), *covered)))
 
 
 def _connect(network: "CommandNetwork", status: "Status") -> None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hames.domain.errors import SandboxUnavailable
 from hames.private_files import descriptor
@@ -20,6 +21,9 @@ from hames.sandbox.processes.environment import SYSTEM_PATH
 from hames.sandbox.walls import bubblewrap, seccomp
 from hames.sandbox.walls.bubblewrap import Bubblewrap, BubblewrapView
 from hames.sandbox.walls.view.system import system_mounts
+
+if TYPE_CHECKING:
+    from hames.sandbox.walls.listings.hidden_names import HiddenNames
 
 _TRIAL_SECONDS = 10.0
 
@@ -138,6 +142,26 @@ def can_overlay(found: Bubblewrap, directory: str, layer: str) -> bool:
     words = ["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--overlay-src", directory]
     words += ["--tmp-overlay", directory, "--overlay-src", directory, "--overlay-src", layer, "--ro-overlay", directory]
     return found.overlays and _trial(found, words, None) is None
+
+
+def hidden_names_with(found: Bubblewrap) -> "HiddenNames | None":
+    """What hides names from the listings of commands, if this bubblewrap works with it."""
+    if found.setuid:
+        return None
+    from hames.sandbox.walls.listings.hidden_names import hidden_names
+
+    names = hidden_names()
+    return names if names is not None and _starts_filtered(found, names) else None
+
+
+def _starts_filtered(found: Bubblewrap, names: "HiddenNames") -> bool:
+    if found.path not in _filtered:
+        words = ("--unshare-user", "--unshare-pid", "--ro-bind", "/", "/")
+        _filtered[found.path] = names.run(lambda: _trial(found, words, None)) is None
+    return _filtered[found.path]
+
+
+_filtered: dict[str, bool] = {}
 
 
 def _trial(found: Bubblewrap, words: Sequence[str], filter_fd: int | None) -> str | None:
