@@ -362,7 +362,7 @@ class Lane:
         store = JsonlStore(self.directory / "work" / ".harness", places=Places(self.directory / "state"))
         try:
             found = self.thread_id or next(
-                (path.name for path in (self.directory / "work" / ".harness" / "threads").glob("ses_*")), ""
+                (path.parent.name for path in self.directory.glob("work/.harness/threads/ses_*/events.jsonl")), ""
             )
             if not found:
                 return None

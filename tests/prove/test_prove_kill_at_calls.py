@@ -22,6 +22,7 @@ from kill_lanes import GONE, POLL_SECONDS, PROTOCOLS, STUCK_SECONDS, Client, Fai
 
 CALL_KILLS = os.environ.get("HAMES_CALL_KILLS", "2")
 """How many for each protocol, or `all`."""
+CHUNKS = 20 if CALL_KILLS == "all" else 1
 SLICE = ("bootstrap", "sync")
 SCRIPT = [
     [
@@ -140,18 +141,19 @@ async def all_calls(protocol: str, directory: Path, servers: ForkedServers) -> l
 
 
 @pytest.mark.needs("cc")
+@pytest.mark.parametrize("chunk", range(CHUNKS))
 @pytest.mark.parametrize(
     "protocol", [one if one in SLICE else pytest.param(one, marks=pytest.mark.slow) for one in PROTOCOLS]
 )
 async def test_killed_at_any_call_that_changes_a_file_the_turn_goes_on(
-    tmp_path: Path, servers: ForkedServers, protocol: str
+    tmp_path: Path, servers: ForkedServers, protocol: str, chunk: int
 ) -> None:
     calls = await all_calls(protocol, tmp_path / "calls", servers)
     numbers = range(1, len(calls) + 1)
     if CALL_KILLS != "all":  # before one in each part of the turn
         numbers = numbers[len(calls) // 8 :: max(1, len(calls) // int(CALL_KILLS))]
     kills, places, failures = 0, Counter[str](), list[str]()
-    for number in numbers:
+    for number in numbers[chunk::CHUNKS]:
         for after in (False, True) if CALL_KILLS == "all" else (bool(number % 2),):
             directory = tmp_path / f"{number}{'+' if after else '-'}"
             place = ""
