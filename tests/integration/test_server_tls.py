@@ -2,11 +2,15 @@
 
 import json
 import os
+import select
 import shutil
 import socket
 import ssl
 import subprocess
 import sys
+import time
+from argparse import Namespace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +19,19 @@ import httpx2
 import pytest
 from websockets.asyncio.client import connect
 
+from hames.cli import flags, tui
+from hames.cli.parsing import parser_for
+from hames.cli.spawn import server_command
 from hames.clock_and_ids import SystemClock
 from hames.domain.errors import Misconfigured
+from hames.domain.items import TextInput
 from hames.server.app import Server
 from hames.server.guard.proxies import apply_forwarded, read_proxies
 from hames.server.guard.tls import Certificate
 from hames.server.listener import Address
 from hames.server.remote import socket_url
 from hames.testing.fakes.model import ScriptedModel, say
+from hames.tui.server_process import spawn_server
 from server_support import SyncFollower, http, port_of, running
 from support import created, engine
 
@@ -194,6 +203,88 @@ async def test_a_client_of_another_machine_trusts_the_ca_that_it_is_given(tmp_pa
 def test_a_server_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(Misconfigured, match="--server"):
         socket_url(url, "flint")
+
+
+@pytest.mark.needs("openssl")
+@pytest.mark.parametrize("trust", ["--tls-ca", "SSL_CERT_FILE"])
+async def test_the_terminal_uses_a_server_with_a_certificate(tmp_path: Path, trust: str) -> None:
+    cert, key = certificate(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    words = ["--cwd", str(tmp_path / "elsewhere"), *(["--tls-ca", cert] if trust == "--tls-ca" else [])]
+    home = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "HAMES_TOKEN": TOKEN}
+    home |= {} if trust == "--tls-ca" else {trust: cert}
+    async with (
+        engine(ScriptedModel([say("Hello from afar.")]), clock=SystemClock(), cwd=tmp_path) as house,
+        running(house, tmp_path / "data", token=TOKEN, address=secure((cert, key))) as server,
+    ):
+        args = terminal_arguments("--attach", server.url, *words)
+        assert (args.attach, args.server, args.prompt) == (True, server.url, "")
+        options = flags.options(args)
+        with anyio.fail_after(60):
+            async with spawn_server(server_command(args, options, attach=True), env=home) as client:
+                thread = (await client.start_thread()).thread.id
+                turn = await client.run(thread, [TextInput(text="go")])
+        assert turn.status == "completed"
+
+
+@pytest.mark.slow
+@pytest.mark.needs("openssl")
+async def test_a_person_sees_the_answer_of_a_server_with_a_certificate_in_the_terminal(tmp_path: Path) -> None:
+    pair = certificate(tmp_path)
+    async with (
+        engine(ScriptedModel([say("Hello from afar.")]), clock=SystemClock(), cwd=tmp_path) as house,
+        running(house, tmp_path / "data", token=TOKEN, address=secure(pair)) as server,
+    ):
+        words = ["tui", "--attach", server.url, "--tls-ca", pair[0], "go"]
+        shown = await anyio.to_thread.run_sync(partial(_in_a_terminal, words, tmp_path, until=b"Hello from afar."))
+    assert b"Hello from afar." in shown
+
+
+def _in_a_terminal(words: list[str], home: Path, *, until: bytes) -> bytes:
+    """What the program draws, up to these words."""
+    import pty
+
+    code = "import sys; from hames.cli.main import main; sys.exit(main())"
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "HAMES_TOKEN": TOKEN, "TERM": "xterm-256color"}
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *words],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment,
+        cwd=home,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    shown, deadline = b"", time.monotonic() + 60
+    try:
+        while until not in shown and time.monotonic() < deadline:
+            if select.select([ours], [], [], 1)[0]:
+                shown += os.read(ours, 65536)
+    finally:
+        process.kill()
+        process.wait(10)
+        os.close(ours)
+    return shown
+
+
+def terminal_arguments(*words: str) -> Namespace:
+    parser = parser_for("hames", "")
+    tui.add_arguments(parser)
+    args = parser.parse_args(list(words))
+    tui.find_server(args)
+    return args
+
+
+def test_a_prompt_behind_attach_is_a_prompt() -> None:
+    args = terminal_arguments("--attach", "Why does test_cart fail?")
+    assert (args.attach, args.server, args.prompt) == (True, "", "Why does test_cart fail?")
+    assert terminal_arguments().attach is False
+    assert terminal_arguments("--attach").attach is True
+    for words in (["--attach", "x", "y"], ["--tls-ca", "x"], ["--attach", "https://a", "--server", "https://b"]):
+        with pytest.raises(Misconfigured):
+            terminal_arguments(*words)
 
 
 # -- behind a proxy
