@@ -348,7 +348,8 @@ def _free_port() -> int:
 
 
 @pytest.mark.needs("openssl")
-async def test_the_nginx_configuration_of_the_documentation_works(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", ["", pytest.param("/hames", marks=pytest.mark.slow)])
+async def test_the_nginx_configuration_of_the_documentation_works(tmp_path: Path, path: str) -> None:
     nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
     if nginx is None:
         pytest.skip("nginx is not installed: apt-get install nginx")
@@ -373,6 +374,9 @@ async def test_the_nginx_configuration_of_the_documentation_works(tmp_path: Path
         ):
             assert old in block, old
             block = block.replace(old, new)
+        if path:  # as the documentation says for a path in front
+            block = block.replace("location / {", f"location {path}/ {{")
+            block = block.replace(f"proxy_pass {server.url};", f"proxy_pass {server.url}/;")
         places = "".join(
             f"{kind}_temp_path {tmp_path};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         )
@@ -383,13 +387,48 @@ async def test_the_nginx_configuration_of_the_documentation_works(tmp_path: Path
         command = [nginx, "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")]
         async with await anyio.open_process(command, stderr=subprocess.PIPE) as process:
             try:
-                await _through_nginx(f"https://localhost:{port}", context, thread, process)
+                await _through_proxy(f"https://localhost:{port}", path, context, thread, process)
             finally:
                 process.terminate()
                 await process.wait()
 
 
-async def _through_nginx(url: str, context: ssl.SSLContext, thread: str, process: anyio.abc.Process) -> None:
+@pytest.mark.slow
+@pytest.mark.needs("openssl", "caddy")
+async def test_the_caddy_configuration_of_the_documentation_works(tmp_path: Path) -> None:
+    cert, key = certificate(tmp_path)
+    port = _free_port()
+    text = (Path(__file__).parents[2] / "docs" / "reverse-proxy.md").read_text()
+    block = text.split("## Behind Caddy")[1].split("```text\n")[1].split("```")[0]
+    address = Address(port=0, names=(f"localhost:{port}",), proxies=("127.0.0.1",))
+    async with (
+        engine(ScriptedModel([say("Hello.")]), clock=SystemClock()) as house,
+        running(house, tmp_path / "data", token=TOKEN, address=address) as server,
+    ):
+        thread = (await created(house)).id
+        # Its own certificate comes from the internet, so a test brings one along.
+        for old, new in (
+            ("hames.example.com {", f"https://localhost:{port} {{\n    bind 127.0.0.1\n    tls {cert} {key}"),
+            ("127.0.0.1:4800", server.url.removeprefix("http://")),
+        ):
+            assert old in block, old
+            block = block.replace(old, new)
+        (tmp_path / "Caddyfile").write_text("{\n    admin off\n    auto_https disable_redirects\n    grace_period 1s\n}\n" + block)
+        command = ["caddy", "run", "--adapter", "caddyfile", "--config", str(tmp_path / "Caddyfile")]
+        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "caddy")}
+        async with await anyio.open_process(command, stderr=subprocess.PIPE, env=environment) as process:
+            try:
+                context = ssl.create_default_context(cafile=cert)
+                await _through_proxy(f"https://localhost:{port}", "", context, thread, process)
+            finally:
+                process.terminate()
+                await process.wait()
+
+
+async def _through_proxy(
+    origin: str, path: str, context: ssl.SSLContext, thread: str, process: anyio.abc.Process
+) -> None:
+    url = origin + path
     headers = {"authorization": f"Bearer {TOKEN}"}
     async with httpx2.AsyncClient(base_url=url, verify=context, headers=headers, trust_env=False) as client:
         with anyio.fail_after(60):
@@ -402,7 +441,7 @@ async def _through_nginx(url: str, context: ssl.SSLContext, thread: str, process
                     await anyio.sleep(0.05)
         async with client.stream("GET", f"/events?thread={thread}") as stream:
             assert stream.status_code == 200
-            socket_headers = {**headers, "origin": url}
+            socket_headers = {**headers, "origin": origin}
             address = url.replace("https", "wss", 1) + f"/ws?thread={thread}"
             async with connect(address, ssl=context, additional_headers=socket_headers, proxy=None) as sock:
                 page = SyncFollower(sock)
@@ -416,7 +455,7 @@ async def _through_nginx(url: str, context: ssl.SSLContext, thread: str, process
                             break
         refused = await client.post("/cancel", headers={"origin": "https://evil.example"})
         assert refused.status_code == 403
-        made = (await client.post("/links", json={}, headers={"origin": url})).json()
+        made = (await client.post("/links", json={}, headers={"origin": origin})).json()
         cookie = (await client.post("/sign-in", json={"code": made["code"]})).headers["set-cookie"]
         assert "secure" in cookie.lower(), "the server did not notice that the browser uses HTTPS"
 
