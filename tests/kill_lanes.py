@@ -361,9 +361,9 @@ class Lane:
         """What the log says, without touching it."""
         store = JsonlStore(self.directory / "work" / ".harness", places=Places(self.directory / "state"))
         try:
-            found = self.thread_id or next(
-                (path.parent.name for path in self.directory.glob("work/.harness/threads/ses_*/events.jsonl")), ""
-            )
+            # A process that dies while it makes a thread leaves an empty log; ids sort by time.
+            logs = self.directory.glob("work/.harness/threads/ses_*/events.jsonl")
+            found = self.thread_id or max((log.parent.name for log in logs if log.stat().st_size), default="")
             if not found:
                 return None
             self.thread_id = found if self.protocol in ("sse", "sync") else self.thread_id
