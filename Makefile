@@ -61,8 +61,8 @@ crash: setup ## kill the process at random points and compare what is saved
 
 prove: setup ## damage logs, fail disks, cut the power and kill, thousands of times each
 	HAMES_DAMAGED_LOGS=$${HAMES_DAMAGED_LOGS:-24000} HAMES_IO_ERRORS=$${HAMES_IO_ERRORS:-2000} \
-		HAMES_POWER_CUTS=$${HAMES_POWER_CUTS:-1000} $(PYTEST) tests/prove -n $(WORKERS) --dist load
-	@if [ -f scripts/prove_kills.py ]; then $(BIN)/python scripts/prove_kills.py; fi
+		HAMES_POWER_CUTS=$${HAMES_POWER_CUTS:-1000} HAMES_CALL_KILLS=$${HAMES_CALL_KILLS:-all} $(PYTEST) tests/prove -n $(WORKERS) --dist load
+	$(BIN)/python scripts/prove_kills.py --kills $${HAMES_KILLS:-1000}
 
 soak: setup ## run thousands of turns on one server and check its memory afterwards
 	HAMES_LIVES=$${HAMES_LIVES:-3000} $(PYTEST) tests/soak -s

@@ -2,11 +2,15 @@
 
 import json
 import os
+import select
 import shutil
 import socket
 import ssl
 import subprocess
 import sys
+import time
+from argparse import Namespace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +19,19 @@ import httpx2
 import pytest
 from websockets.asyncio.client import connect
 
+from hames.cli import flags, tui
+from hames.cli.parsing import parser_for
+from hames.cli.spawn import server_command
 from hames.clock_and_ids import SystemClock
 from hames.domain.errors import Misconfigured
+from hames.domain.items import TextInput
 from hames.server.app import Server
 from hames.server.guard.proxies import apply_forwarded, read_proxies
 from hames.server.guard.tls import Certificate
 from hames.server.listener import Address
 from hames.server.remote import socket_url
 from hames.testing.fakes.model import ScriptedModel, say
+from hames.tui.server_process import spawn_server
 from server_support import SyncFollower, http, port_of, running
 from support import created, engine
 
@@ -196,6 +205,88 @@ def test_a_server_address_that_is_none_is_refused(url: str) -> None:
         socket_url(url, "flint")
 
 
+@pytest.mark.needs("openssl")
+@pytest.mark.parametrize("trust", ["--tls-ca", "SSL_CERT_FILE"])
+async def test_the_terminal_uses_a_server_with_a_certificate(tmp_path: Path, trust: str) -> None:
+    cert, key = certificate(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    words = ["--cwd", str(tmp_path / "elsewhere"), *(["--tls-ca", cert] if trust == "--tls-ca" else [])]
+    home = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "HAMES_TOKEN": TOKEN}
+    home |= {} if trust == "--tls-ca" else {trust: cert}
+    async with (
+        engine(ScriptedModel([say("Hello from afar.")]), clock=SystemClock(), cwd=tmp_path) as house,
+        running(house, tmp_path / "data", token=TOKEN, address=secure((cert, key))) as server,
+    ):
+        args = terminal_arguments("--attach", server.url, *words)
+        assert (args.attach, args.server, args.prompt) == (True, server.url, "")
+        options = flags.options(args)
+        with anyio.fail_after(60):
+            async with spawn_server(server_command(args, options, attach=True), env=home) as client:
+                thread = (await client.start_thread()).thread.id
+                turn = await client.run(thread, [TextInput(text="go")])
+        assert turn.status == "completed"
+
+
+@pytest.mark.slow
+@pytest.mark.needs("openssl")
+async def test_a_person_sees_the_answer_of_a_server_with_a_certificate_in_the_terminal(tmp_path: Path) -> None:
+    pair = certificate(tmp_path)
+    async with (
+        engine(ScriptedModel([say("Hello from afar.")]), clock=SystemClock(), cwd=tmp_path) as house,
+        running(house, tmp_path / "data", token=TOKEN, address=secure(pair)) as server,
+    ):
+        words = ["tui", "--attach", server.url, "--tls-ca", pair[0], "go"]
+        shown = await anyio.to_thread.run_sync(partial(_in_a_terminal, words, tmp_path, until=b"Hello from afar."))
+    assert b"Hello from afar." in shown
+
+
+def _in_a_terminal(words: list[str], home: Path, *, until: bytes) -> bytes:
+    """What the program draws, up to these words."""
+    import pty
+
+    code = "import sys; from hames.cli.main import main; sys.exit(main())"
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "HAMES_TOKEN": TOKEN, "TERM": "xterm-256color"}
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *words],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment,
+        cwd=home,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    shown, deadline = b"", time.monotonic() + 60
+    try:
+        while until not in shown and time.monotonic() < deadline:
+            if select.select([ours], [], [], 1)[0]:
+                shown += os.read(ours, 65536)
+    finally:
+        process.kill()
+        process.wait(10)
+        os.close(ours)
+    return shown
+
+
+def terminal_arguments(*words: str) -> Namespace:
+    parser = parser_for("hames", "")
+    tui.add_arguments(parser)
+    args = parser.parse_args(list(words))
+    tui.find_server(args)
+    return args
+
+
+def test_a_prompt_behind_attach_is_a_prompt() -> None:
+    args = terminal_arguments("--attach", "Why does test_cart fail?")
+    assert (args.attach, args.server, args.prompt) == (True, "", "Why does test_cart fail?")
+    assert terminal_arguments().attach is False
+    assert terminal_arguments("--attach").attach is True
+    for words in (["--attach", "x", "y"], ["--tls-ca", "x"], ["--attach", "https://a", "--server", "https://b"]):
+        with pytest.raises(Misconfigured):
+            terminal_arguments(*words)
+
+
 # -- behind a proxy
 
 
@@ -257,7 +348,8 @@ def _free_port() -> int:
 
 
 @pytest.mark.needs("openssl")
-async def test_the_nginx_configuration_of_the_documentation_works(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", ["", pytest.param("/hames", marks=pytest.mark.slow)])
+async def test_the_nginx_configuration_of_the_documentation_works(tmp_path: Path, path: str) -> None:
     nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
     if nginx is None:
         pytest.skip("nginx is not installed: apt-get install nginx")
@@ -282,6 +374,9 @@ async def test_the_nginx_configuration_of_the_documentation_works(tmp_path: Path
         ):
             assert old in block, old
             block = block.replace(old, new)
+        if path:  # as the documentation says for a path in front
+            block = block.replace("location / {", f"location {path}/ {{")
+            block = block.replace(f"proxy_pass {server.url};", f"proxy_pass {server.url}/;")
         places = "".join(
             f"{kind}_temp_path {tmp_path};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         )
@@ -292,13 +387,48 @@ async def test_the_nginx_configuration_of_the_documentation_works(tmp_path: Path
         command = [nginx, "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")]
         async with await anyio.open_process(command, stderr=subprocess.PIPE) as process:
             try:
-                await _through_nginx(f"https://localhost:{port}", context, thread, process)
+                await _through_proxy(f"https://localhost:{port}", path, context, thread, process)
             finally:
                 process.terminate()
                 await process.wait()
 
 
-async def _through_nginx(url: str, context: ssl.SSLContext, thread: str, process: anyio.abc.Process) -> None:
+@pytest.mark.slow
+@pytest.mark.needs("openssl", "caddy")
+async def test_the_caddy_configuration_of_the_documentation_works(tmp_path: Path) -> None:
+    cert, key = certificate(tmp_path)
+    port = _free_port()
+    text = (Path(__file__).parents[2] / "docs" / "reverse-proxy.md").read_text()
+    block = text.split("## Behind Caddy")[1].split("```text\n")[1].split("```")[0]
+    address = Address(port=0, names=(f"localhost:{port}",), proxies=("127.0.0.1",))
+    async with (
+        engine(ScriptedModel([say("Hello.")]), clock=SystemClock()) as house,
+        running(house, tmp_path / "data", token=TOKEN, address=address) as server,
+    ):
+        thread = (await created(house)).id
+        # Its own certificate comes from the internet, so a test brings one along.
+        for old, new in (
+            ("hames.example.com {", f"https://localhost:{port} {{\n    bind 127.0.0.1\n    tls {cert} {key}"),
+            ("127.0.0.1:4800", server.url.removeprefix("http://")),
+        ):
+            assert old in block, old
+            block = block.replace(old, new)
+        (tmp_path / "Caddyfile").write_text("{\n    admin off\n    auto_https disable_redirects\n    grace_period 1s\n}\n" + block)
+        command = ["caddy", "run", "--adapter", "caddyfile", "--config", str(tmp_path / "Caddyfile")]
+        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "caddy")}
+        async with await anyio.open_process(command, stderr=subprocess.PIPE, env=environment) as process:
+            try:
+                context = ssl.create_default_context(cafile=cert)
+                await _through_proxy(f"https://localhost:{port}", "", context, thread, process)
+            finally:
+                process.terminate()
+                await process.wait()
+
+
+async def _through_proxy(
+    origin: str, path: str, context: ssl.SSLContext, thread: str, process: anyio.abc.Process
+) -> None:
+    url = origin + path
     headers = {"authorization": f"Bearer {TOKEN}"}
     async with httpx2.AsyncClient(base_url=url, verify=context, headers=headers, trust_env=False) as client:
         with anyio.fail_after(60):
@@ -311,7 +441,7 @@ async def _through_nginx(url: str, context: ssl.SSLContext, thread: str, process
                     await anyio.sleep(0.05)
         async with client.stream("GET", f"/events?thread={thread}") as stream:
             assert stream.status_code == 200
-            socket_headers = {**headers, "origin": url}
+            socket_headers = {**headers, "origin": origin}
             address = url.replace("https", "wss", 1) + f"/ws?thread={thread}"
             async with connect(address, ssl=context, additional_headers=socket_headers, proxy=None) as sock:
                 page = SyncFollower(sock)
@@ -325,7 +455,7 @@ async def _through_nginx(url: str, context: ssl.SSLContext, thread: str, process
                             break
         refused = await client.post("/cancel", headers={"origin": "https://evil.example"})
         assert refused.status_code == 403
-        made = (await client.post("/links", json={}, headers={"origin": url})).json()
+        made = (await client.post("/links", json={}, headers={"origin": origin})).json()
         cookie = (await client.post("/sign-in", json={"code": made["code"]})).headers["set-cookie"]
         assert "secure" in cookie.lower(), "the server did not notice that the browser uses HTTPS"
 

@@ -181,6 +181,33 @@ async def test_the_first_answer_to_a_permission_wins_everywhere(tmp_path: Path, 
         assert await first.ended(session, number) == "end_turn"
         assert (desk.work / "made").exists()
         assert not [one for one in second.messages if one.get("method") == "$/cancel_request"]
+        for client in (first, second):
+            [ended] = approval_ends(client)
+            assert (ended["id"], ended["decision"], ended["ended"]) == (question["id"], "once", "answered")
+
+
+def approval_ends(client: AcpClient) -> list[dict[str, Any]]:
+    """How each approval ended, as the client was told."""
+    told = [one.get("_meta") or {} for one in client.updates("tool_call_update")]
+    return [meta["_hames/approval"] for meta in told if "_hames/approval" in meta]
+
+
+async def test_a_rejected_and_a_cancelled_permission_are_told_with_how_they_ended(tmp_path: Path, version: int) -> None:
+    asks = [call("shell", command="touch made")]
+    async with acp_desk(tmp_path, ScriptedModel(asks, asks, [say("A.")]), version) as desk:
+        client = await desk.client(answer=None)
+        session = await client.new(desk.work)
+        number = await client.prompt(session, "go")
+        [question] = await client.asked()
+        await client.select(question, "reject_once")
+        await client.asked(2)
+        await client.notify("session/cancel", sessionId=session)
+        await client.ended(session, number)
+        await client.until(lambda _: len(approval_ends(client)) == 2)
+        assert [(one["decision"], one["ended"]) for one in approval_ends(client)] == [
+            ("reject", "answered"),
+            ("void", "turnEnded"),
+        ]
 
 
 async def test_two_permissions_of_two_sessions_are_open_at_once(tmp_path: Path, version: int) -> None:

@@ -168,7 +168,7 @@ def test_a_question_says_what_is_to_happen_and_what_always_covers(intent: Any, a
     )
     ours = {"requestId": "r", "threadId": "t", "turnId": "u", "itemId": "i", "seq": 1, "time": 1, "reason": "because"}
     assert wire(question) == {**asked, **ours}
-    pending = wire(shown.approval_item(ThreadId("t1"), approval, None, "/w"))
+    pending = wire(shown.approval_item(ThreadId("t1"), approval, "/w"))
     assert pending["data"] == {
         **asked,
         "requestId": "apr_1",

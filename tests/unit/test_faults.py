@@ -5,11 +5,14 @@ import os
 import shutil
 from pathlib import Path
 
+import anyio
 import pytest
 
-from hames.domain.commands import CreateThread, ReadThread, StartTurn
+from hames.core.watcher import Watcher
+from hames.domain.approvals import UseTool
+from hames.domain.commands import CreateThread, InterruptTurn, ReadThread, ResolveApproval, StartTurn
 from hames.domain.errors import Misconfigured, StorageFailed, ThreadReadOnly
-from hames.domain.events import ItemCompleted, ItemDelta, ItemStarted, TurnEnded
+from hames.domain.events import Event, ItemCompleted, ItemDelta, ItemStarted, Noticed, TurnEnded
 from hames.domain.items import AgentMessage, TextInput
 from hames.domain.state import ThreadState
 from hames.store.jsonl import JsonlStore
@@ -17,7 +20,7 @@ from hames.store.places import Places
 from hames.store.system_calls import Disk
 from hames.testing.fakes.clock import CountingIds
 from hames.testing.fakes.model import ScriptedModel, call, say
-from support import created, engine, events, started, turn_end, whole_turn
+from support import PlainTool, created, engine, events, question, started, turn_end, whole_turn
 
 
 class Faulty(Disk):
@@ -53,10 +56,22 @@ def store(tmp_path: Path, disk: Disk | None = None) -> JsonlStore:
     return JsonlStore(tmp_path / ".harness", places=Places(tmp_path / "state"), disk=disk)
 
 
+async def until_full_or_over(watcher: Watcher) -> list[Event]:
+    """Everything up to the notice that the turn waits for room, or to its end."""
+    heard: list[Event] = []
+    with anyio.fail_after(60):
+        while True:
+            for change in await watcher.next():
+                heard.append(change.record.event)
+            last = [one for one in heard if isinstance(one, TurnEnded)]
+            if last or any(isinstance(one, Noticed) and one.name == "disk_full" for one in heard):
+                return heard
+
+
 @pytest.mark.parametrize("for_ever", [False, True])
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
 @pytest.mark.parametrize(("kind", "nth"), [("write", n) for n in range(1, 9)] + [("sync", n) for n in range(1, 5)])
-async def test_a_failing_disk_ends_the_turn_and_the_log_stays_whole(
+async def test_a_failing_disk_ends_the_turn_a_full_one_holds_it_and_the_log_stays_whole(
     tmp_path: Path, kind: str, nth: int, error: int, for_ever: bool
 ) -> None:
     disk = Faulty()
@@ -71,8 +86,15 @@ async def test_a_failing_disk_ends_the_turn_and_the_log_stays_whole(
             acknowledged = False
         else:
             acknowledged = True
-            heard = events(await turn_end(watcher))
+            full = await until_full_or_over(watcher)
+            if not isinstance(full[-1], TurnEnded):
+                disk.kind = ""
+            heard = [*full, *([] if isinstance(full[-1], TurnEnded) else events(await turn_end(watcher)))]
             assert [type(e) for e in heard].count(TurnEnded) == 1
+            if kind == "write" and error != errno.EIO:
+                assert isinstance(heard[-1], TurnEnded)
+                assert heard[-1].status == "completed"
+                assert len([e for e in heard if isinstance(e, Noticed) and e.name == "disk_full"]) <= 1
             opened = {e.item.id for e in heard if isinstance(e, ItemStarted)}
             assert opened == {e.item.id for e in heard if isinstance(e, ItemCompleted)}
         disk.kind = ""
@@ -130,28 +152,73 @@ async def test_a_thread_directory_that_vanishes_while_running_does_not_take_the_
         assert isinstance(other, ThreadState)
 
 
-@pytest.mark.parametrize("nth", range(1, 8))
-async def test_a_thread_goes_on_without_a_restart_when_the_disk_has_room_again(tmp_path: Path, nth: int) -> None:
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS])
+@pytest.mark.parametrize("nth", range(1, 12))
+async def test_a_turn_waits_for_a_full_or_read_only_disk_and_goes_on_by_itself(
+    tmp_path: Path, nth: int, error: int
+) -> None:
     disk = Faulty()
     model = ScriptedModel([say("one"), call("echo", x=1)], [say("two")], [say("three")], [say("four")])
     async with engine(model, store=store(tmp_path, disk)) as the_engine:
         thread = await created(the_engine)
         watcher = await the_engine.watch(thread.id)
-        disk.kind, disk.countdown, disk.for_ever, disk.error = "write", nth, True, errno.ENOSPC
+        disk.kind, disk.countdown, disk.for_ever, disk.error = "write", nth, True, error
         try:
             await started(the_engine, thread.id)
-            await turn_end(watcher)
+            waits = not isinstance((await until_full_or_over(watcher))[-1], TurnEnded)
         except StorageFailed:
-            pass
-        with pytest.raises((ThreadReadOnly, StorageFailed), match="No space left"):
+            waits = False
+        with pytest.raises((ThreadReadOnly, StorageFailed), match=os.strerror(error)):
             await started(the_engine, thread.id)
         disk.kind = ""
+        if waits:
+            assert (await turn_end(watcher))[-1].after.turns[-1].status == "completed"
         assert (await whole_turn(the_engine, thread.id))[-1].after.turns[-1].status == "completed"
         here = await the_engine.execute(ReadThread(thread_id=thread.id))
     async with engine(ScriptedModel(), store=store(tmp_path)) as again:
         there = await again.execute(ReadThread(thread_id=thread.id))
     assert there == here
     assert b"log_repaired" not in next(tmp_path.rglob("events.jsonl")).read_bytes()
+
+
+@pytest.mark.parametrize("nth", range(2, 8))
+async def test_a_turn_that_waits_for_room_can_be_interrupted(tmp_path: Path, nth: int) -> None:
+    disk = Faulty()
+    model = ScriptedModel([say("one"), call("echo", x=1)], [say("two")])
+    async with engine(model, store=store(tmp_path, disk)) as the_engine:
+        thread = await created(the_engine)
+        watcher = await the_engine.watch(thread.id)
+        disk.kind, disk.countdown, disk.for_ever, disk.error = "write", nth, True, errno.ENOSPC
+        await started(the_engine, thread.id)
+        await until_full_or_over(watcher)
+        await the_engine.execute(InterruptTurn(thread_id=thread.id))
+        assert isinstance((await turn_end(watcher))[-1].record.event, TurnEnded)
+        disk.kind = ""
+        here = await the_engine.execute(ReadThread(thread_id=thread.id))
+    async with engine(ScriptedModel(), store=store(tmp_path)) as again:
+        assert await again.execute(ReadThread(thread_id=thread.id)) == here
+
+
+async def test_an_answer_that_a_full_disk_refused_can_be_given_again(tmp_path: Path) -> None:
+    disk = Faulty()
+    model = ScriptedModel([call("ask", x=1)], [say("two")])
+
+    async def run(_call: object, _tell: object) -> str:
+        return "done"
+
+    tool = PlainTool("ask", run, intent=UseTool(name="ask", arguments={}))
+    async with engine(model, tool, store=store(tmp_path, disk)) as the_engine:
+        thread = await created(the_engine)
+        watcher = await the_engine.watch(thread.id)
+        await started(the_engine, thread.id)
+        approval = (await question(watcher)).approval
+        disk.kind, disk.countdown, disk.for_ever, disk.error = "write", 1, True, errno.ENOSPC
+        answer = ResolveApproval(approval_id=approval.id, decision="once")
+        with pytest.raises(StorageFailed, match="No space left"):
+            await the_engine.execute(answer)
+        disk.kind = ""
+        await the_engine.execute(answer)
+        assert (await turn_end(watcher))[-1].after.turns[-1].status == "completed"
 
 
 class ShortWrites(Disk):
@@ -189,7 +256,10 @@ async def test_every_told_character_is_on_a_disk_that_takes_half_of_every_write(
             await started(the_engine, thread.id)
         except StorageFailed:
             return
-        heard = events(await turn_end(watcher))
+        heard = await until_full_or_over(watcher)
+        if not isinstance(heard[-1], TurnEnded):
+            await the_engine.execute(InterruptTurn(thread_id=thread.id))
+            heard += events(await turn_end(watcher))
     told = "".join(event.text for event in heard if isinstance(event, ItemDelta))
     async with engine(ScriptedModel(), store=store(tmp_path)) as again:
         state = await again.execute(ReadThread(thread_id=thread.id))

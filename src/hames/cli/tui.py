@@ -6,8 +6,10 @@
   hames --model scripted/hello           no key and no network needed
   hames tui "Why does test_cart fail?"   start with a first message
   hames --attach                         use the `hames serve` that runs in this directory, and its threads
+  hames --attach https://host:4800       use the server at this address; its token: HAMES_TOKEN
 
-It starts its own server and stops it on exit; --attach uses the one that `hames serve` started in this directory.
+It starts its own server and stops it on exit; --attach uses the one that `hames serve` started in this directory, or
+the one at an address. --tls-ca names the CA of a certificate that this system does not trust.
 F1 shows the keys, / the commands. `NO_COLOR` turns colours off.
 Exit code: 0, 1 if there is no terminal or no agent, 2 for a bad option or an unknown model, 128 + the signal number
 after a signal.
@@ -45,8 +47,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     which.add_argument("-c", "--continue", dest="last", action="store_true", help="continue the last thread")
     which.add_argument("--thread", metavar="ID", help="continue this thread")
     parser.add_argument(
-        "--attach", action="store_true", help="use the server that `hames serve` runs in this directory"
+        "--attach",
+        metavar="URL",
+        nargs="?",
+        const="",
+        help="use the server that `hames serve` runs in this directory, or the one at this address",
     )
+    parser.add_argument("--server", metavar="URL", default="", help="the same as --attach URL")
+    parser.add_argument("--tls-ca", metavar="FILE", default="", help="trust the certificates of this CA (PEM)")
     parser.add_argument(
         "--theme", choices=("auto", "dark", "light"), default="auto", help="default: the same as the terminal"
     )
@@ -60,6 +68,7 @@ def run(args: Namespace) -> int:
         return 1
     if missing := next((name for name in ("textual", "rich") if find_spec(name) is None), None):
         raise Misconfigured(f"the terminal needs {missing!r}: pip install 'hames[tui]'")
+    find_server(args)
     options = flags.options(args)
     if not args.attach and not is_writable(options.data_dir):
         raise Misconfigured(
@@ -79,6 +88,22 @@ def run(args: Namespace) -> int:
         with suppress(OSError):
             print(lines, flush=True)
     return app.return_code or 0
+
+
+def find_server(args: Namespace) -> None:
+    """Tells the address behind `--attach` from a prompt behind it. Raises `Misconfigured`."""
+    word = args.attach or ""
+    args.attach = args.attach is not None or bool(args.server)
+    if word.startswith(("http://", "https://")):
+        if args.server:
+            raise Misconfigured("--attach and --server name the server twice; leave one out")
+        args.server = word
+    elif word:
+        if args.prompt:
+            raise Misconfigured(f"{word!r} is not an address such as https://host:4800")
+        args.prompt = word
+    if args.tls_ca and not args.server:
+        raise Misconfigured("--tls-ca is for a server with an https address: --attach https://host:4800")
 
 
 def _load(args: Namespace, options: Options, frame: FirstFrame) -> "HamesApp":
@@ -104,6 +129,7 @@ def _load(args: Namespace, options: Options, frame: FirstFrame) -> "HamesApp":
             default_policy=flags.new_thread_policy(args, options),
             agent=options.agent if args.mode else None,
             sandbox=flags.chosen_sandbox(args, options),
+            elsewhere=bool(args.server),
         ),
         # A thread that is opened again has a model of its own, and a running server has settings of its own.
         check=None if args.attach or resume else partial(_problem, options),
@@ -149,6 +175,8 @@ def _mcp_servers(args: Namespace, states: Mapping[str, str]) -> str:
 def _resume_flags(args: Namespace, options: Options) -> list[str]:
     """What finds the same threads again from the directory that the command line was in."""
     words = ["--attach"] if args.attach else []
+    if args.server:
+        words = [f"--attach={args.server}", *([f"--tls-ca={args.tls_ca}"] if args.tls_ca else [])]
     if options.cwd != Path.cwd():
         words.append(f"--cwd={options.cwd}")
     if args.data_dir is not None:

@@ -10,7 +10,7 @@ from anyio import to_thread
 from hames.core.thread import Thread
 from hames.domain.actors import HAMES, Actor
 from hames.domain.approvals import Answer, Approval, Elicit, is_about_running
-from hames.domain.errors import ApprovalNotFound, HarnessError, InvalidCommand, Misconfigured
+from hames.domain.errors import ApprovalNotFound, HarnessError, InvalidCommand, Misconfigured, StorageFailed
 from hames.domain.events import ApprovalRequested, ApprovalResolved
 from hames.domain.forms import filled, misfit
 from hames.domain.grants import grant_for
@@ -74,7 +74,7 @@ class Questions:
                 self._open[approval.id] = question
                 about = {"thread_id": thread.id, "approval_id": approval.id, "intent": type(approval.intent).__name__}
                 log.info("approval.asked", extra=about)
-                await thread.emit(ApprovalRequested(approval=approval))
+                await thread.emit_when_possible(ApprovalRequested(approval=approval))
             await self._wait(question, patient=patient)
             return question.answer
         except anyio.get_cancelled_exc_class():
@@ -130,8 +130,12 @@ class Questions:
     async def _decide(self, question: "_Question", decision: Decision, note: str, ended: ApprovalEnd) -> None:
         if isinstance(question.approval.intent, Elicit):  # a form has no answer by default
             decision = "reject"
-        with suppress(ApprovalNotFound):  # somebody answers at this moment
+        try:
             await self.resolve(question.approval.id, decision, note=note, ended=ended, by=HAMES)
+        except ApprovalNotFound:  # somebody answers at this moment
+            pass
+        except StorageFailed as failure:
+            await question.thread.wait_for_room(failure)
 
     async def resolve(
         self,
@@ -159,20 +163,23 @@ class Questions:
             raise ApprovalNotFound(f"no approval {approval_id!r} waits for an answer")
         del self._open[approval_id]
         grant = grant_for(approval.intent) if decision == "always" and rule is None else None
-        await question.thread.emit(
-            ApprovalResolved(
-                turn_id=approval.turn_id,
-                approval_id=approval.id,
-                item_id=approval.item_id,
-                decision=decision,
-                grant=grant,
-                note=note,
-                content=content,
-                ended=ended,
-                by=by,
-                rule=rule,
-            )
+        resolved = ApprovalResolved(
+            turn_id=approval.turn_id,
+            approval_id=approval.id,
+            item_id=approval.item_id,
+            decision=decision,
+            grant=grant,
+            note=note,
+            content=content,
+            ended=ended,
+            by=by,
+            rule=rule,
         )
+        try:
+            await question.thread.emit(resolved)
+        except StorageFailed:  # it is still open, and can be answered when the disk has room
+            self._open[approval_id] = question
+            raise
         log.info("approval.answered", extra={"approval_id": approval.id, "decision": decision})
         question.answer = Answer(decision=decision, note=note, content=content)
         question.answered.set()

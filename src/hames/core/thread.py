@@ -3,6 +3,9 @@
 Kept before seen: an event is in the log before any watcher hears of it, and
 safe on disk where losing it would break a promise (`EventPolicy.synced`). Deltas are told at
 once and kept in bundles; the deltas of one bundle share its number.
+
+On a disk that is full or read-only a turn waits (`emit_when_possible`, `delta`) and goes on by itself. A client's
+command does not wait: it is refused with the reason.
 """
 
 import logging
@@ -16,6 +19,7 @@ from hames.domain.errors import HarnessError, StorageFailed
 from hames.domain.events import (
     Event,
     ItemDelta,
+    Noticed,
     Record,
     SettingsChanged,
     ThreadCreated,
@@ -33,6 +37,8 @@ from hames.ports import Clock, Log, ToolClient
 log = logging.getLogger(__name__)
 
 BUNDLE_SECONDS = 0.1
+FIRST_LOOK_SECONDS, LOOK_SECONDS = 0.05, 2.0
+"""How often a turn that waits for room on the disk tries again: first, and later."""
 
 CLOSE_SECONDS = 3.0
 """How long the end of a turn may take to write when the turn is being cancelled."""
@@ -60,6 +66,8 @@ class Thread:
         self._bundle_record: Record | None = None
         self._bundle_since = 0.0
         self._unstored: tuple[Record, ...] = ()
+        self._look_seconds = 0.0
+        """Until a turn that waits for room on the disk tries again; 0: nothing waits."""
 
     @classmethod
     async def opened(cls, log: Log, clock: Clock, defaults: Settings) -> "Thread":
@@ -95,7 +103,7 @@ class Thread:
         async with self._writing:
             # What is in the log must be told: between the two there is no stopping.
             with anyio.CancelScope(shield=True):
-                bundle = self._bundled()
+                bundle = self._unwritten()
                 first, now = self.state.seq + 1, self.clock.now_ms() if at_ms is None else at_ms
                 records = [
                     Record(seq=first + n, at_ms=now, thread_id=self.id, event=event) for n, event in enumerate(events)
@@ -104,6 +112,7 @@ class Thread:
                     self.log.mark_running(running=True)
                 await self._keep(bundle + records, sync=any(map(is_synced, events)))
                 self._beginning = records if first == 1 else []
+                self._look_seconds = 0.0
                 for record in records:
                     self._tell(record)
                 if any(isinstance(event, TurnEnded) for event in events) and self._is_at_rest():
@@ -114,14 +123,45 @@ class Thread:
             except Exception:  # no list is worth a turn
                 log.exception("thread.not_listed", extra={"thread_id": self.id})
 
+    async def emit_when_possible(self, *events: Event) -> None:
+        """For the turn itself: waits while the disk is full. Raises `StorageFailed` if the disk fails otherwise."""
+        while True:
+            try:
+                return await self.emit(*events)
+            except StorageFailed as failure:
+                await self.wait_for_room(failure)
+
+    async def wait_for_room(self, failure: StorageFailed) -> None:
+        """Until what was told and not written is in the log. Raises what cannot get better by waiting."""
+        if not failure.retryable:
+            raise failure
+        turn_id = self.state.running.id if self.state.running is not None else None
+        if not self._look_seconds:
+            self._look_seconds = FIRST_LOOK_SECONDS
+            message = f"{failure}. The turn waits, and goes on by itself when the disk can be written"
+            self.tell_unstored(
+                Noticed(source="hames", name="disk_full", severity="warning", message=message, turn_id=turn_id)
+            )
+        while self.failure is not None:
+            await self.clock.sleep(self._look_seconds)
+            self._look_seconds = min(2 * self._look_seconds, LOOK_SECONDS)
+            try:
+                await self.write_unstored()
+            except StorageFailed as again:
+                if not again.retryable:
+                    raise
+
     async def delta(self, turn_id: TurnId, item_id: ItemId, stream: Stream, text: str) -> None:
         """Tells a piece of text at once. The live file keeps it until its bundle is in the log."""
         event = ItemDelta(turn_id=turn_id, item_id=item_id, stream=stream, text=text)
-        if self._writing.locked() or not self._fits(event):
-            async with self._writing:
-                with anyio.CancelScope(shield=True):
-                    if bundle := self._bundled():
-                        await self._keep(bundle, sync=False)
+        if self._writing.locked() or self._unstored or not self._fits(event):
+            try:
+                async with self._writing:
+                    with anyio.CancelScope(shield=True):
+                        if bundle := self._unwritten():
+                            await self._keep(bundle, sync=False)
+            except StorageFailed as failure:
+                await self.wait_for_room(failure)
         open_bundle = self._bundle_record
         record = (
             replace(open_bundle, event=event)
@@ -132,7 +172,9 @@ class Thread:
             self.log.jot(record)
         except StorageFailed as failure:
             self.failure = failure
-            raise
+            await self.wait_for_room(failure)
+            await self.delta(turn_id, item_id, stream, text)
+            return
         if open_bundle is None:
             self._bundle_record, self._bundle_since = record, self.clock.monotonic()
         self._bundle.append(text)
@@ -145,7 +187,7 @@ class Thread:
         except StorageFailed as failure:
             self.failure = failure
             raise
-        self._bundle_record, self._bundle = None, []
+        self._bundle_record, self._bundle, self._unstored = None, [], ()
 
     def tell_unstored(self, *events: Event) -> None:
         """Tells watchers events that the failed disk could not take. `write_unstored` or the next start writes them."""
@@ -158,8 +200,8 @@ class Thread:
         """Writes what was told and is not in the log, once the disk takes it again. Raises `StorageFailed`."""
         async with self._writing:
             with anyio.CancelScope(shield=True):
-                await self._keep([*self._bundled(), *self._unstored], sync=True)
-                self._unstored, self.failure = (), None
+                await self._keep(self._unwritten(), sync=True)
+                self.failure = None
 
     def _is_at_rest(self) -> bool:
         """Nothing runs, and nothing waits to run next."""
@@ -205,9 +247,11 @@ class Thread:
             and self.clock.monotonic() - self._bundle_since < BUNDLE_SECONDS
         )
 
-    def _bundled(self) -> list[Record]:
+    def _unwritten(self) -> list[Record]:
+        """What was told and is not in the log yet."""
         record = self._bundle_record
-        return [replace(record, event=replace(record.event, text="".join(self._bundle)))] if record else []
+        bundle = [replace(record, event=replace(record.event, text="".join(self._bundle)))] if record else []
+        return [*bundle, *self._unstored]
 
     def _tell(self, record: Record) -> None:
         before, self.state = self.state, apply(self.state, record)

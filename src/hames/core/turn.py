@@ -1,7 +1,9 @@
 """A running turn: the one handle that agents write through, and its end, whatever happens inside."""
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import anyio
@@ -122,7 +124,7 @@ class RunningTurn:
         return ItemId(self._ids.new("item"))
 
     async def start(self, item: Item) -> None:
-        await self._thread.emit(ItemStarted(turn_id=self.turn_id, item=item))
+        await self._thread.emit_when_possible(ItemStarted(turn_id=self.turn_id, item=item))
 
     def append(self, item_id: ItemId, text: str, stream: Stream) -> Awaitable[None]:
         # Not a coroutine of its own: this is called for every token.
@@ -133,10 +135,10 @@ class RunningTurn:
             item = replace(item, **{stream: getattr(shown, stream) for stream in STREAMS[type(item)]})
         if self.continued:
             await self._questions.withdraw(self._thread, item.id)
-        await self._thread.emit(ItemCompleted(turn_id=self.turn_id, item=item))
+        await self._thread.emit_when_possible(ItemCompleted(turn_id=self.turn_id, item=item))
 
     async def emit(self, *events: TurnEvent) -> None:
-        await self._thread.emit(*events)
+        await self._thread.emit_when_possible(*events)
         if self.budget is not None and any(isinstance(event, UsageReported) for event in events):
             await self.budget.counted()
 
@@ -200,30 +202,33 @@ class RunningTurn:
         finally:
             # We may be here because we are being cancelled, and the log must
             # still be closed: shielded, but not forever.
-            with anyio.move_on_after(CLOSE_SECONDS, shield=True):
-                error = _turn_error(self.failure) if self.failure is not None else None
-                if status == "interrupted" and self.interrupted_by:
-                    error = TurnError(message=self.interrupted_by)
-                took = None if self.continued else round((self._thread.clock.monotonic() - began) * 1000)
-                waited_ms = round(self.waited() * 1000)
-                by = (self.interrupted_for or HAMES) if status == "interrupted" else None
-                if status == "interrupted" and self.pauses and self.can_continue:
-                    await self._pause()
-                else:
-                    await self._end(
-                        TurnEnded(
-                            turn_id=self.turn_id,
-                            status=status,
-                            error=error,
-                            stop_reason=stop_reason,
-                            by=by,
-                            waited_ms=waited_ms,
-                            duration_ms=took,
+            try:
+                with anyio.move_on_after(CLOSE_SECONDS, shield=True) as closing:
+                    error = _turn_error(self.failure) if self.failure is not None else None
+                    if status == "interrupted" and self.interrupted_by:
+                        error = TurnError(message=self.interrupted_by)
+                    took = None if self.continued else round((self._thread.clock.monotonic() - began) * 1000)
+                    waited_ms = round(self.waited() * 1000)
+                    by = (self.interrupted_for or HAMES) if status == "interrupted" else None
+                    if status == "interrupted" and self.pauses and self.can_continue:
+                        await self._pause()
+                    else:
+                        await self._end(
+                            TurnEnded(
+                                turn_id=self.turn_id,
+                                status=status,
+                                error=error,
+                                stop_reason=stop_reason,
+                                by=by,
+                                waited_ms=waited_ms,
+                                duration_ms=took,
+                            ),
+                            closing,
                         )
-                    )
-            self._questions.forget(self.turn_id)
-            log.info("turn.ended", extra={**about, "status": status, "why": str(self.failure or "")})
-            self.over.set()
+            finally:
+                self._questions.forget(self.turn_id)
+                log.info("turn.ended", extra={**about, "status": status, "why": str(self.failure or "")})
+                self.over.set()
 
     async def _pause(self) -> None:
         """Closes what cannot go on, and leaves the turn running in the log."""
@@ -236,16 +241,23 @@ class RunningTurn:
         finally:
             thread.log.rest()
 
-    async def _end(self, ended: TurnEnded) -> None:
+    async def _end(self, ended: TurnEnded, closing: anyio.CancelScope) -> None:
         thread = self._thread
         events: list[Event] = [*endings(thread.state, "")[:-1], ended]
         if ended.status != "completed" and thread.state.queue:
             events.append(QueueHeld(held=True))
         try:
             await thread.emit(*events)
-        except StorageFailed:
+        except StorageFailed as failure:
             log.exception("turn.end_not_stored", extra={"thread_id": thread.id, "turn_id": ended.turn_id})
-            thread.tell_unstored(*events)
+            if ended.status == "completed" and failure.retryable:  # it has time, until it is interrupted or stopped
+                closing.shield, closing.deadline = False, math.inf
+                self.scope = anyio.CancelScope()
+                with self.scope, suppress(StorageFailed):
+                    await thread.wait_for_room(failure)
+                    await thread.emit_when_possible(*events)
+            if (running := thread.state.running) is not None and running.id == ended.turn_id:
+                thread.tell_unstored(*events)
         finally:
             thread.log.rest()
 

@@ -108,6 +108,8 @@ class ThreadReadOnly(HarnessError):
 
 class StorageFailed(HarnessError):
     info = "InternalServerError"
+    retryable = False
+    """Whether the same write may succeed later: the disk is full or read-only, and not broken."""
 
 
 class StepLimitReached(HarnessError):

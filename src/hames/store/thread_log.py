@@ -1,6 +1,7 @@
 """One thread's log, open for writing."""
 
 import contextlib
+import errno
 import fcntl
 import os
 from collections.abc import Iterator, Sequence
@@ -86,7 +87,7 @@ class JsonlLog:
         self._dead = ""
         self._half = False
         """A record that was written in part is still to be removed."""
-        self._live_lost = ""
+        self._live_lost: StorageFailed | None = None
         """Why the live file takes nothing more until the log has what was told."""
         self._recovered: list[Record] = []
         self._new = self._length == 0
@@ -108,7 +109,7 @@ class JsonlLog:
         with contextlib.suppress(OSError):  # what it holds is older than the log, and passed over
             if self._live_fd is not None:
                 self._disk.truncate(self._live_fd, 0)
-            self._live_lost = ""
+            self._live_lost = None
         if sync:
             try:
                 await to_thread.run_sync(self._sync)
@@ -124,8 +125,10 @@ class JsonlLog:
             self.second.catch_up()
 
     def jot(self, record: Record) -> None:
-        if self._dead or self._live_lost:
-            raise StorageFailed(f"cannot write thread {self.thread_id!r}: {self._dead or self._live_lost}")
+        if self._dead:
+            raise StorageFailed(f"cannot write thread {self.thread_id!r}: {self._dead}")
+        if self._live_lost is not None:
+            raise self._live_lost
         if self._base is None:
             data = line(record)
         else:
@@ -138,8 +141,8 @@ class JsonlLog:
             write_all(self._disk, self._live_fd, data)
         except OSError as failure:
             # The next line would go on with half of this one, and the hash counts all of it.
-            self._live_lost = str(failure.strerror)
-            raise StorageFailed(f"cannot write thread {self.thread_id!r}: {failure.strerror}") from failure
+            self._live_lost = write_failed(self.thread_id, failure)
+            raise self._live_lost from failure
 
     def _open_live(self) -> int:
         """Raises `OSError`."""
@@ -268,7 +271,7 @@ class JsonlLog:
         except OSError as failure:
             with contextlib.suppress(OSError):
                 self._take_back()
-            raise StorageFailed(f"cannot write thread {self.thread_id!r}: {failure.strerror}") from failure
+            raise write_failed(self.thread_id, failure) from failure
         self._length += len(data)
         if self.second is not None:
             self.second.add(data)
@@ -305,6 +308,12 @@ def _scan(fd: int, thread_id: ThreadId, claim: Claim | None) -> "ScannedLog":
     from hames.store.scan import scan_log  # a new log is written without being read
 
     return scan_log(fd, thread_id, claim)
+
+
+def write_failed(thread_id: ThreadId, failure: OSError) -> StorageFailed:
+    error = StorageFailed(f"cannot write thread {thread_id!r}: {failure.strerror}")
+    error.retryable = failure.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+    return error
 
 
 def put_back(log: JsonlLog, threads: int, claim: Claim, disk: Disk) -> int:

@@ -61,6 +61,8 @@ class NewThreadSettings(Value):
     """The agent of the mode that was asked for."""
     default_policy: m.ApprovalPolicy | None = None
     """For threads that begin here, if nobody asked for a policy."""
+    elsewhere: bool = False
+    """The server is on another machine: a directory of this one says nothing there."""
 
 
 class Session:
@@ -97,7 +99,8 @@ class Session:
         config = await self.connected.read_config()
         talk = Conversation()
         talk.config = {option.id: option.value for option in config.options if option.id == AGENT_OPTION}
-        talk.model, talk.cwd = self._new_settings.model or config.model, str(self._cwd)
+        talk.model = self._new_settings.model or config.model
+        talk.cwd = "" if self._new_settings.elsewhere else str(self._cwd)
         new = self._new_settings
         talk.policy = new.policy or new.default_policy or config.approval_mode or config.approval_policy
         if new.agent is not None:

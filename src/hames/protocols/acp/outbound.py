@@ -51,6 +51,9 @@ Update = Json
 CURSOR = "_hames/replayFrom"
 """The member of `_meta` with a position in the thread's log. A client that sends it back with `session/load` or
 `session/resume` is told what came after it."""
+APPROVAL = "_hames/approval"
+"""The member of `_meta` of a tool call's update that says how the question about it ended."""
+UNANSWERED = {"timedOut": "Nobody answered in time", "noClient": "No client that could answer was connected"}
 DISCARDED = "Connection lost. The partial answer above was discarded"
 COMMANDS: dict[str, tuple[str, str]] = {
     "compact": ("Summarise the conversation so far to free the model's context window", ""),
@@ -270,6 +273,16 @@ class Outbound(ABC):
 
 def cursor(seq: int) -> dict[str, Json]:
     return {CURSOR: {"seq": seq}}
+
+
+def approval_end(event: ApprovalResolved) -> dict[str, Json]:
+    """How an approval ended, for clients that show it: it may have been answered elsewhere, or by nobody."""
+    told: dict[str, Json] = {"id": event.approval_id, "decision": event.decision, "ended": event.how}
+    if event.note:
+        told["note"] = event.note
+    if event.by is not None:
+        told["by"] = str(event.by)
+    return {APPROVAL: told}
 
 
 def session_page(threads: Sequence[ThreadSummary], next_cursor: str | None) -> ListSessionsResponse:

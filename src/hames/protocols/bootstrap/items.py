@@ -1,16 +1,16 @@
 """The engine's items as this protocol shows them: six types, every tool a `tool_exec`."""
 
-from typing import assert_never
+from typing import Any, assert_never
 
 from msgspec import UNSET, UnsetType
 
 from hames.domain import items
 from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
+from hames.domain.events import ApprovalResolved
 from hames.domain.forms import members
 from hames.domain.grants import always_covers, project_covers
 from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.json import Json
-from hames.domain.policy import ApprovalEnd, Decision
 from hames.protocols.bootstrap import messages
 
 Streaming = items.CommandExecution | items.FileChange | items.McpToolCall | items.ToolCall
@@ -20,9 +20,9 @@ Streaming = items.CommandExecution | items.FileChange | items.McpToolCall | item
 def item(thread_id: ThreadId, turn_id: TurnId, shown: items.Item) -> messages.Item:
     ids = {"item_id": shown.id, "thread_id": thread_id, "turn_id": turn_id}
     match shown:
-        case items.UserMessage(content=content):
+        case items.UserMessage(content=content, by=by):
             text = "\n\n".join(part.text for part in content if isinstance(part, items.TextInput))
-            data = messages.UserMessageData(content=tuple(map(_part, content)), text=text)
+            data = messages.UserMessageData(content=tuple(map(_part, content)), text=text, by=by or UNSET)
             return messages.UserMessage(**ids, data=data)
         case items.AgentMessage(text=text, status=status, citations=cited):
             data = messages.AssistantMessageData(kind="text", text=text, status=status, citations=cited or UNSET)
@@ -115,8 +115,12 @@ def question(approval: Approval, cwd: str) -> dict[str, Json]:
 
 
 def approval_item(
-    thread_id: ThreadId, approval: Approval, decision: Decision | None, cwd: str, ended: ApprovalEnd | None = None
+    thread_id: ThreadId, approval: Approval, cwd: str, resolved: ApprovalResolved | None = None
 ) -> messages.ApprovalItem:
+    """With how it ended, if it has."""
+    end: dict[str, Any] = {}
+    if resolved is not None:
+        end = {"decision": resolved.decision, "ended": resolved.how, "by": resolved.by or UNSET}
     return messages.ApprovalItem(
         item_id=approval.id,
         thread_id=thread_id,
@@ -124,9 +128,8 @@ def approval_item(
         data=messages.ApprovalData(
             request_id=approval.id,
             tool_item_id=approval.item_id,
-            status="pending" if decision is None else "resolved",
-            decision=UNSET if decision is None else decision,
-            ended=UNSET if ended is None else ended,
+            status="pending" if resolved is None else "resolved",
+            **end,
             **question(approval, cwd),
         ),
     )

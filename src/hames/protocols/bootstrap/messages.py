@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType, field
 
+from hames.domain.actors import Actor
 from hames.domain.errors import ErrorInfo
 from hames.domain.grants import AlwaysCovers
 from hames.domain.items import Citation, ItemStatus, PlanEntry
@@ -129,10 +130,11 @@ class Turn(Value, rename="camel"):
 
 
 class UserMessageData(Value):
-    """`text` is the text parts, joined by blank lines."""
+    """`text` is the text parts, joined by blank lines. `by` is who wrote it, left out where the log does not say."""
 
     content: tuple[InputPart, ...]
     text: str
+    by: Actor | UnsetType = UNSET
 
 
 class AssistantMessageData(Value):
@@ -198,6 +200,8 @@ class ApprovalData(Value, rename="camel"):
     project_covers: AlwaysCovers | UnsetType = UNSET
     decision: Decision | UnsetType = UNSET
     ended: ApprovalEnd | UnsetType = UNSET
+    by: Actor | UnsetType = UNSET
+    """Who answered."""
     """How it was resolved: `answered`, `timedOut`, `noClient`, `withdrawn`, or `turnEnded`."""
 
 

@@ -226,7 +226,7 @@ def _approval_requested(change: Change, event: events.ApprovalRequested) -> list
         item_id=approval.item_id,
         **shown.question(approval, change.after.settings.cwd),
     )
-    started = shown.approval_item(change.record.thread_id, approval, None, change.after.settings.cwd)
+    started = shown.approval_item(change.record.thread_id, approval, change.after.settings.cwd)
     return [_item_news(change, "item.started", started), Notify(method="approval.requested", params=asked)]
 
 
@@ -234,8 +234,7 @@ def _approval_resolved(change: Change, event: events.ApprovalResolved) -> list[N
     approval = next((a for a in change.before.approvals if a.id == event.approval_id), None)
     if approval is None:
         return []
-    cwd = change.after.settings.cwd
-    resolved = shown.approval_item(change.record.thread_id, approval, event.decision, cwd, event.how)
+    resolved = shown.approval_item(change.record.thread_id, approval, change.after.settings.cwd, event)
     return [_item_news(change, "item.completed", resolved)]
 
 

@@ -21,8 +21,11 @@ RunState = Literal["thinking", "running_tool", "idle"]
 
 
 class User(Value, tag_field="type", tag="user"):
+    """`by` is an addition: who wrote it, left out where the log does not say."""
+
     content: str
     timestamp: int
+    by: Actor | UnsetType = UNSET
 
 
 class Text(Value, tag_field="type", tag="text"):

@@ -112,8 +112,8 @@ def _start_events(change: Change, item: items.Item, at: int) -> list[m.SseEvent]
 
 def _completion_events(item: items.Item, at: int) -> list[m.SseEvent]:
     match item:
-        case items.UserMessage(content=content):
-            return [m.User(content=prompt_text(content), timestamp=at)]
+        case items.UserMessage(content=content, by=by):
+            return [m.User(content=prompt_text(content), timestamp=at, by=by or UNSET)]
         case items.AgentMessage(text=text, citations=citations):
             return [m.Text(content=text, timestamp=at, citations=citations or UNSET)] if text else []
         case items.Reasoning(text=text, summary=summary):

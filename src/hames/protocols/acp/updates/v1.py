@@ -32,7 +32,7 @@ from hames.protocols.acp.content import file_link, result_blocks, user_blocks
 from hames.protocols.acp.dates import iso_date
 from hames.protocols.acp.messages import v1 as m
 from hames.protocols.acp.options import MODES, mode_of
-from hames.protocols.acp.outbound import COMMANDS, Outbound, cursor, session_title
+from hames.protocols.acp.outbound import COMMANDS, UNANSWERED, Outbound, approval_end, cursor, session_title
 from hames.protocols.acp.permissions import (
     permission_changes,
     permission_input,
@@ -305,8 +305,12 @@ class OutboundV1(Outbound):
 
     def approval_resolved(self, change: Change, event: ApprovalResolved) -> Iterator[m.SessionUpdate]:
         item = change.after.item(event.item_id)
-        if event.decision in ("once", "always") and isinstance(item, ToolItem) and item.status == "running":
-            yield m.SessionToolCallUpdate(tool_call_id=item.id, status="in_progress")
+        if isinstance(item, ToolItem):
+            runs = event.decision in ("once", "always") and item.status == "running"
+            status = "in_progress" if runs else None
+            yield m.SessionToolCallUpdate(tool_call_id=item.id, status=status, meta=approval_end(event))
+        if event.how in UNANSWERED:
+            yield from self.notice("info", f"{UNANSWERED[event.how]}: {event.note or event.decision}")
 
     # -- the rest
 

@@ -32,7 +32,16 @@ from hames.protocols.acp.dates import iso_date
 from hames.protocols.acp.errors import turn_error_code
 from hames.protocols.acp.messages import v2 as m
 from hames.protocols.acp.messages.v1 import Cost, Implementation, SessionConfigSelectOption, TextContent
-from hames.protocols.acp.outbound import COMMANDS, Outbound, cursor, session_title, stop_reason, turn_failure
+from hames.protocols.acp.outbound import (
+    COMMANDS,
+    UNANSWERED,
+    Outbound,
+    approval_end,
+    cursor,
+    session_title,
+    stop_reason,
+    turn_failure,
+)
 from hames.protocols.acp.permissions import (
     permission_changes,
     permission_input,
@@ -280,8 +289,12 @@ class OutboundV2(Outbound):
 
     def approval_resolved(self, change: Change, event: ApprovalResolved) -> Iterator[m.SessionUpdate]:
         item = change.after.item(event.item_id)
-        if event.decision in ("once", "always") and isinstance(item, ToolItem) and item.status == "running":
-            yield m.SessionToolCallUpdate(tool_call_id=item.id, status="in_progress")
+        if isinstance(item, ToolItem):
+            runs = event.decision in ("once", "always") and item.status == "running"
+            status = "in_progress" if runs else None
+            yield m.SessionToolCallUpdate(tool_call_id=item.id, status=status, meta=approval_end(event))
+        if event.how in UNANSWERED:
+            yield from self.notice("info", f"{UNANSWERED[event.how]}: {event.note or event.decision}")
 
     # -- the state
 
