@@ -19,6 +19,7 @@ from hames.app.toolbox import Toolbox, enabled_servers, sandbox_settings
 from hames.checkpoints.local import WorkspaceCheckpoints
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.config.load import Options
+from hames.config.paths import user_worktrees
 from hames.config.rules import RuleFiles
 from hames.config.visibility import readable_directories
 from hames.core.engine import Engine
@@ -36,9 +37,11 @@ from hames.ports import (
     HostTool,
     Models,
     Provider,
+    Sandbox,
     Store,
     Tool,
     Tools,
+    Worktrees,
 )
 from hames.providers.agent_models import AgentModels
 from hames.providers.catalogue import Catalogue
@@ -142,6 +145,7 @@ async def open_engine(
         peers=PeerSockets(kept.private_directory) if shares and isinstance(kept, JsonlStore) else None,
         checkpoints=kept_files,
         rulebook=rule_book(options),
+        worktrees=partial(worktrees, options, toolbox) if toolbox is not None and not agents else None,
         sandbox=None if agents else toolbox,  # where a runner does the work, nothing runs on this machine
     )
     try:
@@ -171,6 +175,12 @@ def checkpoints(options: Options) -> WorkspaceCheckpoints | None:
         excluded=(str(options.data_dir), str(options.state_dir)),
         store_bytes=options.undo_mb << 20,
     )
+
+
+def worktrees(options: Options, sandbox: Sandbox) -> Worktrees:
+    from hames.worktrees.local import LocalWorktrees
+
+    return LocalWorktrees(Path(user_worktrees(options.environment)), options.state_dir, sandbox)
 
 
 async def _tidy(store: JsonlStore) -> None:
