@@ -50,6 +50,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--theme", choices=("auto", "dark", "light"), default="auto", help="default: the same as the terminal"
     )
+    flags.add_worktree(parser)
     flags.add_shared(parser)
     parser.set_defaults(own_default=True)
 
@@ -60,6 +61,7 @@ def run(args: Namespace) -> int:
         return 1
     if missing := next((name for name in ("textual", "rich") if find_spec(name) is None), None):
         raise Misconfigured(f"the terminal needs {missing!r}: pip install 'hames[tui]'")
+    args.new_worktree = flags.chosen_worktree(args)
     options = flags.options(args)
     if not args.attach and not is_writable(options.data_dir):
         raise Misconfigured(
@@ -104,6 +106,7 @@ def _load(args: Namespace, options: Options, frame: FirstFrame) -> "HamesApp":
             default_policy=flags.new_thread_policy(args, options),
             agent=options.agent if args.mode else None,
             sandbox=flags.chosen_sandbox(args, options),
+            worktree=args.new_worktree,
         ),
         # A thread that is opened again has a model of its own, and a running server has settings of its own.
         check=None if args.attach or resume else partial(_problem, options),

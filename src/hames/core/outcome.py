@@ -45,5 +45,7 @@ def answer_for_peer(outcome: Outcome, thread_id: ThreadId | None, seq: int) -> P
             return PeerAnswer(thread_id=thread_id, seq=seq, undo=outcome)
         case WorktreeReport():
             return PeerAnswer(thread_id=thread_id, seq=seq, worktree=outcome)
-        case ThreadPage() | ProgramEnded() | WorktreeList() | None:  # the first three are never asked of another process
+        case (
+            ThreadPage() | ProgramEnded() | WorktreeList() | None
+        ):  # the first three are never asked of another process
             return PeerAnswer()

@@ -21,7 +21,7 @@ CLEAN_UP_SECONDS = 10.0
 
 
 class ThreadWorktrees:
-    """`find` is called when a worktree is first needed. None: there are none here, because nothing runs on this machine."""
+    """`find` is called when a worktree is first needed. None: there are none, because nothing runs on this machine."""
 
     def __init__(self, threads: Threads, find: Callable[[], Worktrees] | None) -> None:
         self._threads = threads

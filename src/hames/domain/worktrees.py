@@ -7,7 +7,7 @@ from hames.domain.value import Value
 BRANCH_PREFIX = "hames/"
 WorktreeAction = Literal["merge", "keep", "drop"]
 WorktreeStatus = Literal["ready", "kept", "unfinished", "missing"]
-"""`kept`: somebody decided to keep it. `unfinished`: Hames stopped while it was made. `missing`: its directory is gone."""
+"""`kept`: a person decided so. `unfinished`: Hames stopped while it was made. `missing`: its directory is gone."""
 
 
 class NewWorktree(Value):

@@ -56,19 +56,19 @@ class LocalWorktrees:
         made: WorktreeRecord | None = None
         try:
             made = await self._made(git, checkout, record)
-            skipped: list[str] = []
+            skipped: tuple[str, ...] | None = None
             if wanted.changes:
                 paths = (*changed, *untracked)
-                skipped = await to_thread.run_sync(copy_paths, checkout.top, record.path, paths)
+                skipped = tuple(await to_thread.run_sync(copy_paths, checkout.top, record.path, paths))
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self._remove(git, made or record, checkout.top, checkout.commit)
             raise
-        cwd = os.path.join(record.path, checkout.below)  # noqa: PTH118
+        cwd = os.path.join(record.path, checkout.below)
         return MadeWorktree(
             worktree=self._worktree(made),
             cwd=cwd if Path(cwd).is_dir() else record.path,
-            message=_made_message(made, checkout, wanted, (*changed, *untracked), tuple(skipped), ignored),
+            message=_made_message(made, checkout, (*changed, *untracked), skipped, ignored),
         )
 
     async def _reserved(self, git: SandboxedGit, checkout: Checkout, workspace: str, name: str) -> WorktreeRecord:
@@ -298,7 +298,7 @@ class LocalWorktrees:
         if lost := lost_with(left):
             said = f"{done.message}. The worktree is still there, because dropping it would delete {'; '.join(lost)}"
             return replace(report, worktree=left, message=said, done=True)
-        await self._remove(git, record, _top_of(record) if not top else top, "")
+        await self._remove(git, record, top or _top_of(record), "")
         return replace(
             report, worktree=left, message=f"{done.message}. The worktree was deleted", done=True, removed=True
         )
@@ -358,21 +358,20 @@ async def _commit_all(git: SandboxedGit, top: str, message: str) -> None:
 def _made_message(
     record: WorktreeRecord,
     checkout: Checkout,
-    wanted: NewWorktree,
     changes: tuple[str, ...],
-    skipped: tuple[str, ...],
+    skipped: tuple[str, ...] | None,
     ignored: tuple[str, ...],
 ) -> str:
+    """`skipped` None: nothing was to be taken along."""
     where = f"{checkout.branch} at {checkout.commit[:8]}" if checkout.branch else f"commit {checkout.commit[:8]}"
     said = [f"This thread works in a worktree of its own: {record.path}, branch {record.branch}, from {where}"]
-    if changes and wanted.changes:
-        taken = [path for path in changes if path not in skipped]
-        said.append(f"Uncommitted changes were taken along: {shown(tuple(taken))}" if taken else "")
-        said.append(f"Not taken along: {shown(skipped)}" if skipped else "")
-    elif changes:
+    if changes and skipped is None:
         said.append(f"Uncommitted changes stay where they are: {shown(changes)}")
-    if ignored and wanted.changes:
-        said.append(f"Ignored files were not taken along: {shown(ignored)}")
+    elif skipped is not None:
+        taken = tuple(path for path in changes if path not in skipped)
+        said.append(f"Uncommitted changes were taken along: {shown(taken)}" if taken else "")
+        said.append(f"Not taken along: {shown(skipped)}" if skipped else "")
+        said.append(f"Ignored files were not taken along: {shown(ignored)}" if ignored else "")
     if Path(record.path, ".gitmodules").is_file():
         said.append("Submodules are not checked out in it: git submodule update --init does that")
     return ". ".join(part for part in said if part)
@@ -415,9 +414,9 @@ def _make_writable(path: str) -> None:
     """A command may have made directories that nothing can be deleted from."""
     for folder, names, _ in os.walk(path):
         for name in names:
-            place = os.path.join(folder, name)  # noqa: PTH118
-            if not os.path.islink(place) and not os.access(place, os.W_OK | os.X_OK):  # noqa: PTH114
-                os.chmod(place, 0o700, follow_symlinks=False) if os.chmod in os.supports_follow_symlinks else None
+            place = os.path.join(folder, name)
+            if not os.path.islink(place) and not os.access(place, os.W_OK | os.X_OK):
+                os.chmod(place, 0o700)
 
 
 def _number(text: str) -> str:

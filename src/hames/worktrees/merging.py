@@ -43,7 +43,8 @@ async def merge_branch(git: SandboxedGit, merge: Merge, *, preview: bool) -> Mer
     if merge.target:
         await _merge_in_checkout(git, merge)
     else:
-        await _merge_without_checkout(git, merge, ours, theirs, os.fsdecode(tree.output.split(b"\0")[0]), base.text)
+        made = os.fsdecode(tree.output.split(b"\0")[0])
+        await _merge_without_checkout(git, merge, (ours, theirs), made, fast_forward=base.text == ours)
     return Merged(f"{merge.branch} was merged into {merge.into}")
 
 
@@ -99,12 +100,12 @@ def _why_refused(done: GitAnswer) -> str:
 
 
 async def _merge_without_checkout(
-    git: SandboxedGit, merge: Merge, ours: str, theirs: str, tree: str, base: str
+    git: SandboxedGit, merge: Merge, commits: tuple[str, str], tree: str, *, fast_forward: bool
 ) -> None:
-    new = theirs
-    if base != ours:
+    ours, new = commits
+    if not fast_forward:
         about = f"Merge branch '{merge.branch}' into {merge.into}"
-        made = await git.change(merge.top, "commit-tree", tree, "-p", ours, "-p", theirs, "-m", about)
+        made = await git.change(merge.top, "commit-tree", tree, "-p", ours, "-p", new, "-m", about)
         if made.code:
             raise InvalidCommand(f"nothing was merged: {made.why}")
         new = made.text.splitlines()[-1]

@@ -50,7 +50,7 @@ class WorktreeRecords:
             return []
         found: list[WorktreeRecord] = []
         for name in names:
-            with suppress(OSError, msgspec.DecodeError), open(name, "rb") as file:  # noqa: PTH123 - names of a scan
+            with suppress(OSError, msgspec.DecodeError), open(name, "rb") as file:
                 found.append(msgspec.json.decode(file.read(_MOST_BYTES), type=WorktreeRecord))
         return sorted(found, key=lambda record: (record.made_at_ms, record.path))
 

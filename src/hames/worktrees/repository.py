@@ -11,8 +11,8 @@ _DEEPEST = 64
 
 
 class Checkout(Value):
-    """`top` is the checkout's own directory (of a bare repository: the repository), `repository` is git's directory that
-    all worktrees share, `branch` is empty where none is checked out."""
+    """`top` is the checkout's own directory, or the bare repository; `repository` is git's directory that all worktrees
+    share; `branch` is empty where none is checked out."""
 
     top: str
     repository: str
@@ -23,7 +23,7 @@ class Checkout(Value):
 
 
 def find_top(workspace: str) -> tuple[str, bool]:
-    """The directory with `.git` that a workspace is in, and whether it is a bare repository. Raises `InvalidCommand`."""
+    """The directory with `.git` around a workspace, and whether it is a bare repository. Raises `InvalidCommand`."""
     here = Path(os.path.realpath(workspace))
     for place in (here, *list(here.parents)[:_DEEPEST]):
         if os.path.lexists(place / ".git"):
