@@ -1,6 +1,6 @@
 """Threads in git worktrees of their own, through a real engine, a real sandbox and real git."""
 
-import os
+import shutil
 import subprocess
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -62,7 +62,7 @@ async def opened(
     with anyio.fail_after(60):
         async with hames.open_engine(
             cwd=workspace,
-            provider=model or ScriptedModel([say("done")]),
+            provider=model or ScriptedModel(*[[say("done")]] * 8),
             approval_policy="never",
             sandbox=WorkspaceWrite(),
             environment=environment,
@@ -90,6 +90,7 @@ async def finish(engine: LocalEngine, action: WorktreeAction, name: str, **more:
 
 async def notices(engine: LocalEngine, thread_id: str) -> list[str]:
     thread = await engine.open_thread(thread_id)
+    await thread.run("look around")
     found: list[str] = []
     last = (await thread.read()).seq
     changes = thread.follow(replay=True)
@@ -137,7 +138,6 @@ async def test_a_thread_works_in_its_worktree_and_merges_what_it_did(
         assert not place.exists()
         assert await listed(engine) == ()
         assert (await thread.read()).settings.cwd == str(workspace)
-        await thread.run("where are you")
         assert len(await notices(engine, state.id)) == 2
 
 
@@ -162,7 +162,7 @@ async def test_worktrees_of_threads_do_not_touch_each_other_and_hooks_stay_guard
         assert not (workspace / ".git" / "hooks" / "pre-commit").exists()
         assert git(workspace, "branch", "--show-current").strip() == "main"
         assert git(other.settings.cwd, "branch", "--show-current").strip() == "hames/other"
-        assert os.listdir(other.settings.cwd).count("mine.txt") == 0
+        assert not Path(other.settings.cwd, "mine.txt").exists()
         names = {tree.name: tree for tree in await listed(engine)}
         assert set(names) == {"other", "thread-1"}
         assert names["other"].commits == ()
@@ -189,8 +189,8 @@ async def test_uncommitted_changes_are_said_and_taken_along_on_request(
         place = Path(taking.settings.cwd)
         assert (place / "cart.txt").read_bytes() == b"changed\r\n\xff"
         assert not (place / "src" / "tax.txt").exists()
-        assert os.stat(place / "src" / "run.sh").st_mode & 0o777 == 0o700
-        assert os.readlink(place / "link") == "/etc/hostname"
+        assert (place / "src" / "run.sh").stat().st_mode & 0o777 == 0o700
+        assert str((place / "link").readlink()) == "/etc/hostname"
         assert not (place / "debug.log").exists()
         assert "Ignored files were not taken along: debug.log" in (await notices(engine, taking.id))[0]
         (place / "cart.txt").write_text("in the worktree\n")
@@ -285,6 +285,7 @@ async def _threads(workspace: Path, environment: Mapping[str, str]) -> int:
         return len((await engine.list_threads()).threads)
 
 
+@pytest.mark.slow
 async def test_bare_sparse_detached_linked_and_nested_places(
     workspace: Path, environment: Mapping[str, str], tmp_path: Path
 ) -> None:
@@ -332,6 +333,7 @@ async def test_bare_sparse_detached_linked_and_nested_places(
 COMMIT = "mkdir -p src; date +%N > src/more.txt; git add --sparse -A; git commit -qm More; git status -sb"
 
 
+@pytest.mark.slow
 async def test_a_submodule_is_refused_and_its_parent_is_not(
     workspace: Path, environment: Mapping[str, str], tmp_path: Path
 ) -> None:
@@ -350,7 +352,7 @@ async def test_a_submodule_is_refused_and_its_parent_is_not(
 
 
 async def test_nothing_that_a_kill_leaves_is_unknown_or_cannot_be_dropped(
-    workspace: Path, environment: Mapping[str, str], tmp_path: Path
+    workspace: Path, environment: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The record is there before git begins, so each point at which the process can die is one of these."""
     from hames.sandbox.local import LocalSandbox
@@ -362,14 +364,15 @@ async def test_nothing_that_a_kill_leaves_is_unknown_or_cannot_be_dropped(
     async def killed(*_: object, **__: object) -> None:
         raise Killed
 
-    for at in ("_made", "claim"):
+    for name in ("made", "claim"):
         place = LocalWorktrees(tmp_path / "trees", tmp_path / "state", LocalSandbox(environ=environment))
-        setattr(place, "_remove", killed)
-        with pytest.raises(Killed):
-            if at == "_made":
-                setattr(place, "_made", killed)
-            await place.add(str(workspace), NewWorktree(name=at.strip("_")), WorkspaceWrite())
-            raise Killed
+        monkeypatch.setattr(place, "_remove", killed)
+        if name == "made":
+            monkeypatch.setattr(place, "_made", killed)
+            with pytest.raises(Killed):
+                await place.add(str(workspace), NewWorktree(name=name), WorkspaceWrite())
+        else:
+            await place.add(str(workspace), NewWorktree(name=name), WorkspaceWrite())
     async with opened(workspace, environment) as engine:
         assert [(tree.name, tree.status) for tree in await listed(engine)] == [
             ("made", "unfinished"),
@@ -380,14 +383,39 @@ async def test_nothing_that_a_kill_leaves_is_unknown_or_cannot_be_dropped(
         assert await listed(engine) == ()
         assert git(workspace, "branch", "--list", "hames/*") == ""
         state = await started(engine, "deleted")
-        import shutil
-
         shutil.rmtree(state.settings.cwd)
         assert [tree.status for tree in await listed(engine)] == ["missing"]
         assert (await finish(engine, "drop", "deleted")).removed
         assert list((workspace / ".git" / "worktrees").glob("*")) == []
+        state = await started(engine, "swapped")
+        shutil.move(state.settings.cwd, tmp_path / "aside")
+        Path(state.settings.cwd).mkdir()
+        Path(state.settings.cwd, "precious").write_text("of somebody else")
+        with pytest.raises(InvalidCommand, match="is not the directory that was made"):
+            await finish(engine, "drop", "swapped")
 
 
+async def test_what_is_committed_on_no_branch_or_on_another_one_is_not_forgotten(
+    workspace: Path, environment: Mapping[str, str]
+) -> None:
+    async with opened(workspace, environment) as engine:
+        state = await started(engine, "loose")
+        place = Path(state.settings.cwd)
+        git(place, "switch", "-q", "--detach")
+        git(place, "commit", "-q", "--allow-empty", "-m", "On no branch")
+        with pytest.raises(InvalidCommand, match="On no branch"):
+            await finish(engine, "drop", "loose")
+        with pytest.raises(InvalidCommand, match="no branch is checked out"):
+            await finish(engine, "merge", "loose")
+        git(place, "switch", "-q", "-C", "hames/loose")
+        (place / ".vscode").mkdir()
+        (place / ".vscode" / "tasks.json").write_text("{}")
+        with pytest.raises(InvalidCommand, match=r"protected files: \.vscode/tasks\.json"):
+            await finish(engine, "merge", "loose")
+        assert not (workspace / ".vscode").exists()
+
+
+@pytest.mark.slow
 async def test_a_thread_that_is_gone_leaves_its_worktree_in_the_list(
     workspace: Path, environment: Mapping[str, str]
 ) -> None:

@@ -56,8 +56,8 @@ class ThreadWorktrees:
         tree = made.worktree
         about = {"name": tree.name, "branch": tree.branch, "path": tree.path, "base": tree.base}
         loaded = self._threads.loaded[state.id]
-        await loaded.thread.emit(Noticed(source="hames", name=NOTICE, message=made.message, data=about))
-        return loaded.thread.state
+        loaded.notices.append(Noticed(source="hames", name=NOTICE, message=made.message, data=about))
+        return state
 
     async def list(self, command: ListWorktrees) -> WorktreeList:
         if self._find is None:

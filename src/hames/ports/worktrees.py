@@ -41,7 +41,7 @@ class Worktrees(Protocol):
         ...
 
     async def find(self, name: str, *, workspace: str | None, path: str = "") -> Worktree:
-        """By its name in the repository of `workspace`, or by a path in it."""
+        """By its name in the repository of `workspace`, or by a path in it; without what is in it."""
         ...
 
     async def finish(

@@ -30,7 +30,7 @@ from hames.worktrees.copying import copy_paths
 from hames.worktrees.git import SandboxedGit
 from hames.worktrees.merging import Merge, merge_branch
 from hames.worktrees.records import WorktreeRecord, WorktreeRecords, admin_directory, is_same_worktree
-from hames.worktrees.repository import Checkout, checked_out_at, find_checkout, find_top
+from hames.worktrees.repository import Checkout, Status, checked_out_at, find_checkout, find_top, read_status
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _MOST_SHOWN = 200
@@ -50,15 +50,14 @@ class LocalWorktrees:
     async def add(self, workspace: str, wanted: NewWorktree, policy: SandboxPolicy) -> MadeWorktree:
         check_name(wanted.name)
         git = SandboxedGit(self._sandbox, policy)
-        checkout = await find_checkout(git, workspace)
-        changed, untracked, ignored = await _changes(git, checkout)
+        checkout, status = await find_checkout(git, workspace)
         record = await self._reserved(git, checkout, workspace, wanted.name)
         made: WorktreeRecord | None = None
         try:
             made = await self._made(git, checkout, record)
             skipped: tuple[str, ...] | None = None
             if wanted.changes:
-                paths = (*changed, *untracked)
+                paths = status.uncommitted
                 skipped = tuple(await to_thread.run_sync(copy_paths, checkout.top, record.path, paths))
         except BaseException:
             with anyio.CancelScope(shield=True):
@@ -68,7 +67,7 @@ class LocalWorktrees:
         return MadeWorktree(
             worktree=self._worktree(made),
             cwd=cwd if Path(cwd).is_dir() else record.path,
-            message=_made_message(made, checkout, (*changed, *untracked), skipped, ignored),
+            message=_made_message(made, checkout, status, skipped),
         )
 
     async def _reserved(self, git: SandboxedGit, checkout: Checkout, workspace: str, name: str) -> WorktreeRecord:
@@ -156,7 +155,7 @@ class LocalWorktrees:
             known = ", ".join(one.name for one in records)
             about = f"there is: {known}" if known else "there is none of this repository"
             raise InvalidCommand("this thread is in no worktree" if path else f"no worktree {name!r}; {about}")
-        return await self._described(found[0])
+        return self._worktree(found[0])
 
     async def _repository(self, workspace: str) -> str:
         """Without git: a `.git` directory is its own, a `.git` file of one of ours is known."""
@@ -172,41 +171,24 @@ class LocalWorktrees:
         known = await to_thread.run_sync(self._records.containing, top)
         if known is not None:
             return known.repository
-        checkout = await find_checkout(SandboxedGit(self._sandbox, WorkspaceWrite()), workspace)
+        checkout, _ = await find_checkout(SandboxedGit(self._sandbox, WorkspaceWrite()), workspace)
         return checkout.repository
 
     async def _described(self, record: WorktreeRecord) -> Worktree:
-        plain = self._worktree(record)
-        if plain.status in ("unfinished", "missing"):
-            return await self._described_without_files(record, plain)
-        git = SandboxedGit(self._sandbox, WorkspaceWrite())
+        plain, git = self._worktree(record), SandboxedGit(self._sandbox, WorkspaceWrite())
+        if not os.path.lexists(record.path):  # its branch may still hold commits
+            try:
+                return replace(plain, commits=await _commits(git, record, _top_of(record)))
+            except InvalidCommand:
+                return plain
+        if plain.status == "missing":
+            return replace(plain, more=f"{record.path!r} is not the directory that was made")
         try:
-            changed, untracked, ignored = await _changes(git, Checkout(top=record.path, repository="", commit=""))
-            commits = await self._commits(git, record, record.path)
+            status = await read_status(git, record.path)
+            commits = await _commits(git, record, record.path, "HEAD")
         except InvalidCommand as problem:
             return replace(plain, more=str(problem))
-        return replace(plain, commits=commits, uncommitted=(*changed, *untracked), ignored=ignored)
-
-    async def _described_without_files(self, record: WorktreeRecord, plain: Worktree) -> Worktree:
-        """Its directory is gone, or not whole; its branch may still hold commits."""
-        try:
-            git = SandboxedGit(self._sandbox, WorkspaceWrite())
-            commits = await self._commits(git, record, _top_of(record))
-        except InvalidCommand:
-            commits = ()
-        return replace(plain, commits=commits)
-
-    async def _commits(self, git: SandboxedGit, record: WorktreeRecord, top: str) -> tuple[str, ...]:
-        """On its branch, and on no other branch and no remote."""
-        exists = await git.ask(top, "rev-parse", "--verify", "--quiet", f"refs/heads/{record.branch}^{{commit}}")
-        if exists.code:
-            return ()
-        others = ("--not", f"--exclude={record.branch}", "--branches", "--remotes")
-        words = ("log", "-z", f"--max-count={_MOST_SHOWN}", "--format=%h %s", f"refs/heads/{record.branch}", *others)
-        found = await git.ask(top, *words)
-        if found.code:
-            raise InvalidCommand(f"git cannot list the commits of {record.branch!r}")
-        return found.names
+        return replace(plain, commits=commits, uncommitted=status.uncommitted, ignored=status.ignored)
 
     def _worktree(self, record: WorktreeRecord) -> Worktree:
         return Worktree(
@@ -244,6 +226,7 @@ class LocalWorktrees:
     ) -> WorktreeReport:
         git = SandboxedGit(self._sandbox, policy)
         record = self._record(worktree)
+        worktree = await self._described(record)
         match action:
             case "keep":
                 if not preview and record.status == "ready":
@@ -284,9 +267,10 @@ class LocalWorktrees:
             )
         if into == record.branch:
             raise InvalidCommand(f"{into!r} is the worktree's own branch: name another one to merge into")
+        await _refuse_other_branch(git, record)
         if not preview and worktree.uncommitted:
             await _commit_all(git, record.path, message or f"Work in the worktree {record.name}")
-        top = await checked_out_at(git, record.path, into)
+        top = await checked_out_at(git, record.path, record.repository, into)
         done = await merge_branch(git, Merge(record.path, record.branch, into, top), preview=preview)
         if done.conflicts:
             said = f"Nothing was merged: {into} and {record.branch} both changed {shown(done.conflicts)}"
@@ -331,21 +315,24 @@ def check_name(name: str) -> None:
         )
 
 
-async def _changes(git: SandboxedGit, checkout: Checkout) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Files that differ from the commit, files that git does not know, and ignored paths. Raises `InvalidCommand`."""
-    if checkout.bare:
-        return (), (), ()
-    changed = await git.ask(
-        checkout.top, "diff", "--name-only", "--no-renames", "--ignore-submodules=none", "-z", "HEAD"
-    )
-    others = await git.ask(checkout.top, "ls-files", "--others", "--exclude-standard", "-z")
-    ignored = await git.ask(
-        checkout.top, "ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"
-    )
-    if changed.code or others.code or ignored.code:
-        raise InvalidCommand(f"git cannot say what has changed in {checkout.top!r}")
-    ours = (".harness/", ".harness")
-    return changed.names, others.names, tuple(name for name in ignored.names if name not in ours)
+async def _commits(git: SandboxedGit, record: WorktreeRecord, top: str, *more: str) -> tuple[str, ...]:
+    """On its branch and on no other branch and no remote. `more`: and on these. Raises `InvalidCommand`."""
+    own = f"--glob=refs/heads/{record.branch[:-1]}[{record.branch[-1]}]"  # one that is gone is no error
+    others = ("--not", f"--exclude={record.branch}", "--branches", "--remotes")
+    found = await git.ask(top, "log", "-z", f"--max-count={_MOST_SHOWN}", "--format=%h %s", *more, own, *others)
+    if found.code:
+        raise InvalidCommand(f"git cannot list the commits of {record.branch!r}")
+    return found.names
+
+
+async def _refuse_other_branch(git: SandboxedGit, record: WorktreeRecord) -> None:
+    """The agent may have switched branches, or stopped in the middle of a rebase."""
+    found = await git.ask(record.path, "symbolic-ref", "--quiet", "--short", "HEAD")
+    if (branch := found.text if found.code == 0 else "no branch") != record.branch:
+        raise InvalidCommand(
+            f"{branch} is checked out in the worktree {record.name!r}, and not {record.branch}:"
+            f" switch to {record.branch} there, or merge with git yourself"
+        )
 
 
 async def _commit_all(git: SandboxedGit, top: str, message: str) -> None:
@@ -355,16 +342,11 @@ async def _commit_all(git: SandboxedGit, top: str, message: str) -> None:
         raise InvalidCommand(f"the uncommitted changes in {top!r} cannot be committed: {done.why}")
 
 
-def _made_message(
-    record: WorktreeRecord,
-    checkout: Checkout,
-    changes: tuple[str, ...],
-    skipped: tuple[str, ...] | None,
-    ignored: tuple[str, ...],
-) -> str:
+def _made_message(record: WorktreeRecord, checkout: Checkout, status: Status, skipped: tuple[str, ...] | None) -> str:
     """`skipped` None: nothing was to be taken along."""
     where = f"{checkout.branch} at {checkout.commit[:8]}" if checkout.branch else f"commit {checkout.commit[:8]}"
     said = [f"This thread works in a worktree of its own: {record.path}, branch {record.branch}, from {where}"]
+    changes, ignored = status.uncommitted, status.ignored
     if changes and skipped is None:
         said.append(f"Uncommitted changes stay where they are: {shown(changes)}")
     elif skipped is not None:

@@ -88,15 +88,19 @@ def is_same_worktree(record: WorktreeRecord) -> bool:
 
 
 def admin_directory(record: WorktreeRecord) -> Path | None:
-    """git's own directory of the worktree, if each of the two names the other."""
-    text = _read(Path(record.path, ".git"))
+    return admin_of(record.path, record.repository)
+
+
+def admin_of(place: str, repository: str) -> Path | None:
+    """git's own directory of a worktree of this repository, if each of the two names the other."""
+    text = _read(Path(place, ".git"))
     if not text.startswith("gitdir: "):
         return None
-    admin = Path(os.path.realpath(Path(record.path, text.removeprefix("gitdir: ").strip())))
-    if str(admin.parent) != f"{record.repository}/worktrees":
+    admin = Path(os.path.realpath(Path(place, text.removeprefix("gitdir: ").strip())))
+    if str(admin.parent) != f"{repository}/worktrees":
         return None
     back = _read(admin / "gitdir").strip()
-    return admin if back and os.path.realpath(back) == f"{record.path}/.git" else None
+    return admin if back and os.path.realpath(back) == f"{place}/.git" else None
 
 
 def _read(path: Path) -> str:
