@@ -30,7 +30,7 @@ from hames.worktrees.copying import copy_paths
 from hames.worktrees.git import SandboxedGit
 from hames.worktrees.merging import Merge, merge_branch
 from hames.worktrees.records import WorktreeRecord, WorktreeRecords, admin_directory, is_same_worktree
-from hames.worktrees.repository import Checkout, Status, checked_out_at, find_checkout, find_top, read_status
+from hames.worktrees.repository import Checkout, CheckoutStatus, checked_out_at, find_checkout, find_top, read_status
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _MOST_SHOWN = 200
@@ -342,7 +342,9 @@ async def _commit_all(git: SandboxedGit, top: str, message: str) -> None:
         raise InvalidCommand(f"the uncommitted changes in {top!r} cannot be committed: {done.why}")
 
 
-def _made_message(record: WorktreeRecord, checkout: Checkout, status: Status, skipped: tuple[str, ...] | None) -> str:
+def _made_message(
+    record: WorktreeRecord, checkout: Checkout, status: CheckoutStatus, skipped: tuple[str, ...] | None
+) -> str:
     """`skipped` None: nothing was to be taken along."""
     where = f"{checkout.branch} at {checkout.commit[:8]}" if checkout.branch else f"commit {checkout.commit[:8]}"
     said = [f"This thread works in a worktree of its own: {record.path}, branch {record.branch}, from {where}"]

@@ -13,7 +13,7 @@ _DEEPEST = 64
 _OURS = (".harness/", ".harness")
 
 
-class Status(Value):
+class CheckoutStatus(Value):
     """What is checked out, and the paths that differ from it, that git does not know, and that it ignores."""
 
     commit: str
@@ -49,7 +49,7 @@ def find_top(workspace: str) -> tuple[str, bool]:
     raise InvalidCommand(f"{workspace!r} is not in a git repository, and a worktree needs one: run git init first")
 
 
-async def find_checkout(git: SandboxedGit, workspace: str) -> tuple[Checkout, Status]:
+async def find_checkout(git: SandboxedGit, workspace: str) -> tuple[Checkout, CheckoutStatus]:
     """Raises `InvalidCommand`."""
     top, bare = find_top(workspace)
     found = await git.change(top, "rev-parse", "--path-format=absolute", "--git-common-dir", "--git-dir")
@@ -75,13 +75,13 @@ async def find_checkout(git: SandboxedGit, workspace: str) -> tuple[Checkout, St
     return found_here, status
 
 
-async def _status_of_bare(git: SandboxedGit, top: str) -> Status:
+async def _status_of_bare(git: SandboxedGit, top: str) -> CheckoutStatus:
     head = await git.ask(top, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     branch = await git.ask(top, "symbolic-ref", "--quiet", "--short", "HEAD")
-    return Status(commit=head.text if head.code == 0 else "", branch=branch.text if branch.code == 0 else "")
+    return CheckoutStatus(commit=head.text if head.code == 0 else "", branch=branch.text if branch.code == 0 else "")
 
 
-async def read_status(git: SandboxedGit, top: str) -> Status:
+async def read_status(git: SandboxedGit, top: str) -> CheckoutStatus:
     """Raises `InvalidCommand`."""
     words = ("status", "--porcelain=v2", "--branch", "-z", "--no-renames", "--untracked-files=all")
     found = await git.ask(top, *words, "--ignored=matching", "--ignore-submodules=none")
@@ -90,10 +90,10 @@ async def read_status(git: SandboxedGit, top: str) -> Status:
     return parse_status(found.names)
 
 
-def parse_status(lines: Sequence[str]) -> Status:
+def parse_status(lines: Sequence[str]) -> CheckoutStatus:
     """
     >>> parse_status(["# branch.oid 1f2", "# branch.head main", "1 .M N... 1 1 1 a a my file", "? new", "! x/"])
-    Status(commit='1f2', branch='main', changed=('my file',), untracked=('new',), ignored=('x/',))
+    CheckoutStatus(commit='1f2', branch='main', changed=('my file',), untracked=('new',), ignored=('x/',))
     """
     found: dict[str, list[str]] = {"changed": [], "untracked": [], "ignored": []}
     head = {"oid": "", "head": ""}
@@ -110,7 +110,7 @@ def parse_status(lines: Sequence[str]) -> Status:
                 found["ignored"].append(line[2:])
             case _:
                 pass
-    return Status(
+    return CheckoutStatus(
         commit=head["oid"],
         branch=head["head"],
         changed=tuple(found["changed"]),
