@@ -167,6 +167,7 @@ def test_a_command_offers_the_shared_flags_it_has_a_use_for() -> None:
     assert {name: found for name, found in shared.items() if found} == {
         "threads": ["--cwd", "--data-dir"],
         "undo": ["--cwd", "--data-dir"],
+        "worktrees": ["--cwd", "--data-dir"],
         "config": ["--cwd", "--data-dir"],
         "doctor": ["--cwd", "--data-dir"],
         "models": ["--cwd"],

@@ -27,8 +27,11 @@ from hames.domain.commands import (
     ChangingCommand,
     Command,
     CreateThread,
+    FinishWorktree,
+    ForkThread,
     InterruptTurn,
     ListThreads,
+    ListWorktrees,
     ReadThread,
     ResolveApproval,
     ResumeThread,
@@ -47,6 +50,7 @@ from hames.domain.options import Overrides
 from hames.domain.policy import AfterCrash, AgentName, ApprovalPolicy, Decision, DefaultAnswer, SandboxPolicy
 from hames.domain.state import Change, ThreadState, Turn
 from hames.domain.undo import UndoReport
+from hames.domain.worktrees import NewWorktree, Worktree, WorktreeAction, WorktreeList, WorktreeReport
 from hames.ports import HostTool, Provider
 from hames.stdio.principals import Principal, local_user
 
@@ -147,8 +151,12 @@ class LocalEngine:
     async def execute(self, command: Command) -> Outcome:
         return await execute_from_library(self._engine, command)
 
-    async def start_thread(self, title: str = "", **settings: Unpack[ThreadSettings]) -> "LocalThread":
-        state = await execute_from_library(self._engine, CreateThread(title=title, overrides=Overrides(**settings)))
+    async def start_thread(
+        self, title: str = "", *, worktree: NewWorktree | None = None, **settings: Unpack[ThreadSettings]
+    ) -> "LocalThread":
+        """`worktree`: the thread works in a git worktree of its own."""
+        command = CreateThread(title=title, overrides=Overrides(**settings), worktree=worktree)
+        state = await execute_from_library(self._engine, command)
         assert isinstance(state, ThreadState)
         return LocalThread(self._engine, state.id)
 
@@ -166,6 +174,28 @@ class LocalEngine:
         page = await execute_from_library(self._engine, command)
         assert isinstance(page, ThreadPage)
         return page
+
+    async def list_worktrees(self) -> tuple[Worktree, ...]:
+        """Those that were made for threads of this repository, with what is in them."""
+        found = await execute_from_library(self._engine, ListWorktrees())
+        assert isinstance(found, WorktreeList)
+        return found.worktrees
+
+    async def finish_worktree(
+        self,
+        name: str,
+        action: WorktreeAction,
+        *,
+        into: str = "",
+        message: str = "",
+        discard: str = "",
+        preview: bool = False,
+    ) -> WorktreeReport:
+        """Merges a worktree, keeps it, or drops it (`domain.commands.FinishWorktree`)."""
+        command = FinishWorktree(action=action, name=name, into=into, message=message, discard=discard, preview=preview)
+        report = await execute_from_library(self._engine, command)
+        assert isinstance(report, WorktreeReport)
+        return report
 
     def models(self) -> Sequence[ModelCard]:
         return self._engine.models.cards()
@@ -259,6 +289,14 @@ class LocalThread:
         )
         assert isinstance(report, UndoReport)
         return report
+
+    async def fork(self, *, last_turn_id: str | None = None, worktree: NewWorktree | None = None) -> "LocalThread":
+        """A new thread with this one's history. `worktree`: it works in a git worktree of its own."""
+        last = TurnId(last_turn_id) if last_turn_id is not None else None
+        command = ForkThread(thread_id=self.id, last_turn_id=last, worktree=worktree)
+        state = await execute_from_library(self._engine, command)
+        assert isinstance(state, ThreadState)
+        return LocalThread(self._engine, state.id)
 
     async def interrupt(self) -> None:
         """Stops the turn that runs, and waits for its end. Raises `TurnNotFound`."""

@@ -36,9 +36,11 @@ from hames.ports import (
     HostTool,
     Models,
     Provider,
+    Sandbox,
     Store,
     Tool,
     Tools,
+    Worktrees,
 )
 from hames.providers.catalogue import Catalogue
 from hames.providers.installed import InstalledCatalogue
@@ -131,6 +133,7 @@ async def open_engine(
         peers=parts.peers(kept.private_directory) if shares and isinstance(kept, JsonlStore) else None,
         checkpoints=kept_files,
         rulebook=parts.rule_book(options),
+        worktrees=parts.worktrees(options, toolbox) if toolbox is not None and not agents else None,
         sandbox=None if agents else toolbox,  # where a runner does the work, nothing runs on this machine
     )
     try:

@@ -8,7 +8,7 @@ from hames.app.toolbox import Toolbox
 from hames.config.load import Options
 from hames.deferred import deferred
 from hames.domain.budgets import Budgets
-from hames.ports import Clock, DaySpending, Environment, Peers, RuleBook, Tool, Tools, Trust
+from hames.ports import Clock, DaySpending, Environment, Peers, RuleBook, Tool, Tools, Trust, Worktrees
 
 if TYPE_CHECKING:
     from hames.checkpoints.local import WorkspaceCheckpoints
@@ -85,3 +85,13 @@ def rule_book(options: Options) -> RuleBook:
         return FileRuleBook(files.in_force, files.keep)
 
     return deferred(build)
+
+
+def worktrees(options: Options, sandbox: Toolbox) -> Callable[[], Worktrees]:
+    def build() -> Worktrees:
+        from hames.config.paths import user_worktrees
+        from hames.worktrees.local import LocalWorktrees
+
+        return LocalWorktrees(Path(user_worktrees(options.environment)), options.state_dir, sandbox)
+
+    return build

@@ -16,7 +16,7 @@ from hames.domain.modes import default_policy
 from hames.domain.policy import ApprovalPolicy
 
 if TYPE_CHECKING:
-    from hames.protocols.flint.messages import SandboxPolicy
+    from hames.protocols.flint.messages import SandboxPolicy, WorktreeOptions
 
 SHARED = {
     "--cwd": ("DIR", "the workspace (default: here)"),
@@ -134,6 +134,35 @@ def chosen_sandbox(args: Namespace, options: Options) -> "SandboxPolicy | None":
     from hames.protocols.flint.messages import SandboxPolicy
 
     return msgspec.convert(msgspec.to_builtins(options.sandbox), SandboxPolicy) if args.sandbox else None
+
+
+def add_worktree(parser: ArgumentParser) -> None:
+    """For commands that start threads."""
+    parser.add_argument(
+        "--worktree",
+        metavar="NAME",
+        nargs="?",
+        const="",
+        help="start the thread in a git worktree of its own, with the branch hames/NAME",
+    )
+    parser.add_argument(
+        "--with-changes", action="store_true", help="with --worktree: take uncommitted and untracked files along"
+    )
+
+
+def chosen_worktree(args: Namespace) -> "WorktreeOptions | None":
+    """In flint's words. A sentence behind `--worktree` is the prompt, and no name. Raises `Misconfigured`."""
+    if args.worktree is None:
+        if args.with_changes:
+            raise Misconfigured("--with-changes belongs to --worktree")
+        return None
+    if args.last or args.thread:
+        raise Misconfigured("--worktree starts a new thread; it cannot be used with --continue or --thread")
+    if " " in args.worktree.strip() and not args.prompt:
+        args.prompt, args.worktree = args.worktree, ""
+    from hames.protocols.flint.messages import WorktreeOptions
+
+    return WorktreeOptions(name=args.worktree or None, changes=args.with_changes)
 
 
 BUDGETS: dict[str, tuple[BudgetMeasure, str, str]] = {

@@ -30,6 +30,7 @@ COMMANDS = {
     "demo": "a demo task with a fake model: no key, no network",
     "threads": "list, show, export, archive and fork threads",
     "undo": "take back what the agent did to your files",
+    "worktrees": "list, merge, keep or drop the git worktrees of threads",
     "models": "list the available models",
     "login": "save the API key of a model provider, or show which are saved",
     "config": "show each setting and where it comes from",

@@ -3,6 +3,7 @@
   hames run "Why does test_cart fail?"
   git diff | hames run "Review this change" --file -
   hames run --continue "And now fix it" --approval-policy never
+  hames run --worktree "Try another way"  in a git worktree of its own
   hames run --continue                   go on with a turn that was cut off because Hames stopped
   hames run "List the public functions" --output-schema functions.schema.json > functions.json
   hames run "Fix the build" --json | jq -c 'select(.type == "item.completed")'
@@ -94,6 +95,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--attach", action="store_true", help="use the server that `hames serve` runs in this directory"
     )
     add_remote(parser)
+    flags.add_worktree(parser)
     flags.add_budgets(parser)
     flags.add_shared(parser)
     parser.set_defaults(declines=False, wishes={}, own_default=True)
@@ -102,6 +104,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     options = flags.with_budgets(flags.options(args), args)
     args.attach = args.attach or bool(args.server)
+    args.new_worktree = flags.chosen_worktree(args)
     prompt = _prompt(args)
     wanted = read_schema(args.output_schema)
     parts: list[UserInput] = inputs(prompt, options.cwd) if prompt.strip() else []
@@ -257,6 +260,7 @@ class PromptRun:
                 approval_policy=policy or flags.new_thread_policy(args, self._options),
                 sandbox=sandbox,
                 meta=meta,
+                worktree=getattr(args, "new_worktree", None),  # `hames exec` has none
             )
         self._view.opened(opened)
         self._thread_id = opened.thread.id

@@ -58,6 +58,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--theme", choices=("auto", "dark", "light"), default="auto", help="default: the same as the terminal"
     )
+    flags.add_worktree(parser)
     flags.add_shared(parser)
     parser.set_defaults(own_default=True)
 
@@ -69,6 +70,7 @@ def run(args: Namespace) -> int:
     if missing := next((name for name in ("textual", "rich") if find_spec(name) is None), None):
         raise Misconfigured(f"the terminal needs {missing!r}: pip install 'hames[tui]'")
     find_server(args)
+    args.new_worktree = flags.chosen_worktree(args)
     options = flags.options(args)
     if not args.attach and not is_writable(options.data_dir):
         raise Misconfigured(
@@ -130,6 +132,7 @@ def _load(args: Namespace, options: Options, frame: FirstFrame) -> "HamesApp":
             agent=options.agent if args.mode else None,
             sandbox=flags.chosen_sandbox(args, options),
             elsewhere=bool(args.server),
+            worktree=args.new_worktree,
         ),
         # A thread that is opened again has a model of its own, and a running server has settings of its own.
         check=None if args.attach or resume else partial(_problem, options),

@@ -23,6 +23,12 @@ def user_state(environment: Mapping[str, str]) -> str:
     return environment.get("HAMES_STATE") or _user_directory(environment, "XDG_STATE_HOME", ".local/state")
 
 
+def user_worktrees(environment: Mapping[str, str]) -> str:
+    """Where the worktrees of threads are: outside of every repository, so that no tool finds two projects in one, and
+    outside of the state directory, which commands must not see."""
+    return _user_directory(environment, "XDG_DATA_HOME", ".local/share", "worktrees")
+
+
 def data_directory(cwd: str, named: str | None) -> str:
     return os.path.abspath(named) if named else f"{cwd}/{DATA}"  # noqa: PTH100 - see above
 

@@ -33,16 +33,30 @@ class ProjectTrust:
     """`home` is the user's state directory; what cannot be read there is not trusted."""
 
     def __init__(self, home: Path) -> None:
+        self._home = home
         self._file = home / "trusted.json"
 
     def trusts(self, directory: Path) -> bool:
         found = identity(directory)
-        return found.digest == "" or found in self._known()
+        return found.digest == "" or found in self._known() or self._trusts_origin(found)
 
     def has_trusted(self, directory: Path) -> bool:
         """The user said so, for the files there are now. Where there are none, nobody was asked."""
         found = identity(directory)
-        return found.digest != "" and found in self._known()
+        return found.digest != "" and (found in self._known() or self._trusts_origin(found))
+
+    def _trusts_origin(self, found: Trusted) -> bool:
+        """Whether this is a worktree that Hames made from a trusted directory, with the same files to obey."""
+        if (origin := worktree_origin(self._home, found.path)) is None:
+            return False
+        try:
+            before = identity(Path(origin))
+        except OSError:
+            return False
+        trusted = [each for each in self._known() if each.path == before.path]
+        return any(
+            (each.device, each.inode, each.digest) == (before.device, before.inode, found.digest) for each in trusted
+        )
 
     def asks_for(self, directory: Path) -> list[str]:
         """The files that would be obeyed, and are not yet."""
@@ -71,6 +85,20 @@ class ProjectTrust:
 
     def _write(self, trusted: list[Trusted]) -> None:
         write_private(self._file, msgspec.json.format(msgspec.json.encode(trusted)))
+
+
+def worktree_origin(state: Path, directory: str) -> str | None:
+    """The directory that corresponds to this one in the workspace from which Hames made the worktree around it."""
+    if not (state / "worktrees").is_dir():
+        return None
+    from hames.worktrees.records import WorktreeRecords
+
+    record = WorktreeRecords(state).containing(directory)
+    if record is None:
+        return None
+    top = Path(record.path, record.below)
+    real = Path(os.path.realpath(directory))
+    return str(Path(record.workspace, real.relative_to(top))) if real.is_relative_to(top) else None
 
 
 def identity(directory: Path) -> Trusted:

@@ -12,7 +12,7 @@ import msgspec
 
 from hames.config.edit_file import toml_text, write_user_file
 from hames.config.paths import PROJECT_CONFIG, user_config, user_state
-from hames.config.project import ProjectTrust, read_obeyed
+from hames.config.project import ProjectTrust, read_obeyed, worktree_origin
 from hames.deferred import pattern
 from hames.domain.errors import Misconfigured
 from hames.domain.json import Json
@@ -123,10 +123,12 @@ class RuleFiles:
         known = self._known.get(workspace)
         if known is not None and now - known[0] < LOOK_SECONDS:
             return known[2]
+        origin = worktree_origin(self._state, workspace)
         stamp = (
             _stamp(self.user),
             _stamp(Path(workspace, PROJECT_CONFIG)),
             _stamp(self._state / "trusted.json"),
+            origin and _stamp(Path(origin, PROJECT_CONFIG)),
         )
         if known is None or known[1] != stamp:
             rules = self._read(workspace, known[2] if known is not None else ())
@@ -144,8 +146,14 @@ class RuleFiles:
         except (OSError, ValueError, Misconfigured) as problem:
             self.problems.append(f"{self.user} cannot be read: {problem}")
             users = tuple(rule for rule in before if rule.source.startswith(str(self.user)))
+        origin = worktree_origin(self._state, real)
         mine = tuple(rule for rule in users if not rule.project or _is_below(real, rule.project))
-        return (*self._more, *mine, *self._of_project(workspace, real))
+        of_project = self._of_project(workspace, real)
+        if origin is not None:
+            mine += tuple(rule for rule in users if rule.project and _is_below(origin, rule.project))
+            of_project += self._of_project(origin, real) if Path(origin).is_dir() else ()
+            mine += tuple(moved for rule in mine if (moved := _moved(rule, origin, real)) != rule)
+        return (*self._more, *mine, *of_project)
 
     def _of_project(self, workspace: str, real: str) -> tuple[Rule, ...]:
         directory = Path(workspace)
@@ -214,6 +222,17 @@ def rule_text(rule: Rule) -> str:
 def _is_below(path: str, directory: str) -> bool:
     top = os.path.realpath(directory).rstrip("/")
     return path == top or path.startswith(f"{top}/")
+
+
+def _moved(rule: Rule, origin: str, worktree: str) -> Rule:
+    """A rule about files of a workspace, for the same files of a worktree that was made from it.
+
+    >>> _moved(Rule(action="deny", write="/shop/keys/*"), "/shop", "/trees/a").write
+    '/trees/a/keys/*'
+    """
+    if rule.subject not in ("read", "write") or not rule.pattern.startswith(f"{origin.rstrip('/')}/"):
+        return rule
+    return msgspec.structs.replace(rule, **{rule.subject: worktree + rule.pattern[len(origin.rstrip("/")) :]})
 
 
 def _stamp(path: Path) -> object:

@@ -25,11 +25,13 @@ from hames.domain.commands import (
     CreateThread,
     DeleteThread,
     DropPrompt,
+    FinishWorktree,
     ForkThread,
     InterruptTurn,
     ListProcesses,
     ListServers,
     ListThreads,
+    ListWorktrees,
     ReadContext,
     ReadThread,
     RenameThread,
@@ -63,10 +65,12 @@ from hames.ports import (
     Tools,
     Trust,
     Workspace,
+    Worktrees,
 )
 
 if TYPE_CHECKING:
     from hames.core.turns import Turns
+    from hames.core.worktrees import ThreadWorktrees
 
 
 class Engine:
@@ -88,6 +92,7 @@ class Engine:
         checkpoints: Checkpoints | None = None,
         peers: Peers | None = None,
         rulebook: RuleBook | None = None,
+        worktrees: Callable[[], Worktrees] | None = None,
     ) -> None:
         """`agents` run the turns of threads whose model is theirs: by the provider's part of its name.
 
@@ -96,6 +101,7 @@ class Engine:
         `rulebook` has the rules that people wrote down; None: there are none.
         `environment` finds what the model is told about the machine and the workspace; None: it is told nothing.
         `checkpoints` keep what turns change, for undo; None: nothing can be undone.
+        `worktrees` makes git worktrees for threads, when one is first needed; None: there are none.
         `peers` are other processes on the same threads; None: what they write can be watched, and nothing else.
         """
         self.models = models
@@ -135,6 +141,13 @@ class Engine:
 
         self._turns = deferred(turns)
         self._threads.on_open = self._take_up
+
+        def thread_worktrees() -> "ThreadWorktrees":
+            from hames.core.worktrees import ThreadWorktrees
+
+            return ThreadWorktrees(self._threads, worktrees)
+
+        self._worktrees = deferred(thread_worktrees)
         self._sharing = Sharing(self._threads, store, peers, ids, self._execute)
         self.observers = self._threads.observers
         """Called at once with every change of every thread: metrics, traces, the handler of a library."""
@@ -173,6 +186,8 @@ class Engine:
 
     async def execute(self, command: Command) -> Outcome:
         """Raises `HarnessError` and nothing else."""
+        if isinstance(command, FinishWorktree):
+            command = await self._worktrees.with_thread(command)
         try:
             outcome = await self._execute(command)
         except ThreadInUse:
@@ -193,16 +208,22 @@ class Engine:
         """In this process alone. Raises `ThreadInUse` for a thread that another one writes."""
         threads, turns = self._threads, self._turns
         match command:
-            case CreateThread():
+            case CreateThread(worktree=None):
                 return await threads.create(command)
+            case ForkThread(worktree=None):
+                return await threads.fork(command)
+            case CreateThread() | ForkThread():
+                return await self._worktrees.open(command)
+            case ListWorktrees():
+                return await self._worktrees.list(command)
+            case FinishWorktree():
+                return await self._worktrees.finish(command)
             case ListThreads():
                 return await threads.page(command)
             case ReadThread(thread_id=thread_id):
                 return await threads.read(thread_id)
             case ResumeThread() | ChangeSettings():
                 return await threads.resume(command)
-            case ForkThread():
-                return await threads.fork(command)
             case ArchiveThread():
                 return await threads.archive(command)
             case RenameThread():

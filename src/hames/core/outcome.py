@@ -7,6 +7,7 @@ from hames.domain.processes import ProcessList
 from hames.domain.servers import ServerList
 from hames.domain.state import QueuedPrompt, ThreadState, Turn
 from hames.domain.undo import UndoReport
+from hames.domain.worktrees import WorktreeList, WorktreeReport
 from hames.ports import PeerAnswer
 
 Outcome = (
@@ -18,6 +19,8 @@ Outcome = (
     | ProcessList
     | ContextReport
     | UndoReport
+    | WorktreeList
+    | WorktreeReport
     | ProgramEnded
     | None
 )
@@ -40,5 +43,9 @@ def answer_for_peer(outcome: Outcome, thread_id: ThreadId | None, seq: int) -> P
             return PeerAnswer(context=outcome)
         case UndoReport():
             return PeerAnswer(thread_id=thread_id, seq=seq, undo=outcome)
-        case ThreadPage() | ProgramEnded() | None:  # the first two are never asked of another process
+        case WorktreeReport():
+            return PeerAnswer(thread_id=thread_id, seq=seq, worktree=outcome)
+        case (
+            ThreadPage() | ProgramEnded() | WorktreeList() | None
+        ):  # the first three are never asked of another process
             return PeerAnswer()

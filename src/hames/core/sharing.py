@@ -279,7 +279,15 @@ class Sharing:
 
     async def _outcome(self, answer: PeerAnswer) -> Outcome:
         state = await self._state(answer.thread_id, answer.seq) if answer.thread_id is not None else None
-        found = (answer.turn, answer.prompt, answer.servers, answer.processes, answer.context, answer.undo)
+        found = (
+            answer.turn,
+            answer.prompt,
+            answer.servers,
+            answer.processes,
+            answer.context,
+            answer.undo,
+            answer.worktree,
+        )
         return next((one for one in found if one is not None), state)
 
     async def _state(self, thread_id: ThreadId, seq: int) -> ThreadState:

@@ -110,7 +110,7 @@ class Thread:
                 ]
                 if any(isinstance(event, TurnStarted) for event in events):
                     self.log.mark_running(running=True)
-                await self._keep(bundle + records, sync=any(map(is_synced, events)))
+                await self._keep([*bundle, *records], sync=any(map(is_synced, events)))
                 self._beginning = records if first == 1 else []
                 self._look_seconds = 0.0
                 for record in records:

@@ -90,6 +90,8 @@ class LoadedThread:
         """Those whose problems have been reported."""
         self.warned = False
         """Whether this thread has been told what is wrong with the configuration."""
+        self.notices: list[Noticed] = []
+        """To be told with the first turn: nobody follows a thread that is being created."""
         self.processes: ProcessTable | None = None
         """What its tools started in the background, while they are open."""
         self.raised: Raised = {}

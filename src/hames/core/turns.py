@@ -247,11 +247,11 @@ class Turns:
         await self._next(loaded)
 
     async def _warn(self, loaded: LoadedThread, turn_id: TurnId) -> None:
-        """Says what is wrong with the configuration, once for each thread that is opened."""
+        """Says what is wrong with the configuration, once for each thread that is opened, and what else waits."""
         warnings = () if loaded.warned else self._threads.rules.warnings
-        loaded.warned = True
-        if warnings:
-            await loaded.thread.emit(*(_warning("config", words, turn_id) for words in warnings))
+        waiting, loaded.notices, loaded.warned = loaded.notices, [], True
+        if warnings or waiting:
+            await loaded.thread.emit(*waiting, *(_warning("config", words, turn_id) for words in warnings))
 
     async def _agent(self, loaded: LoadedThread, settings: Settings | None = None) -> AgentThread:
         """Who runs this thread's turns: the agent that its model belongs to, else our own loop.

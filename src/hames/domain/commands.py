@@ -12,6 +12,7 @@ from hames.domain.json import NOTHING, Json
 from hames.domain.options import Overrides
 from hames.domain.policy import AlwaysScope, Decision, SandboxPolicy
 from hames.domain.value import Value
+from hames.domain.worktrees import NewWorktree, WorktreeAction
 
 
 class ChangingCommand(Value, kw_only=True):
@@ -26,6 +27,8 @@ class CreateThread(ChangingCommand):
     meta: Json = NOTHING
     ephemeral: bool = False
     """In no list, and deleted when its client leaves or the process ends."""
+    worktree: NewWorktree | None = None
+    """The thread works in a git worktree of its own, made from its directory."""
 
 
 class ListThreads(Value):
@@ -119,6 +122,8 @@ class ForkThread(ChangingCommand):
     overrides: Overrides = Overrides()
     meta: Json = NOTHING
     ephemeral: bool = False
+    worktree: NewWorktree | None = None
+    """The fork works in a git worktree of its own, made from the directory of this thread."""
 
 
 class ArchiveThread(ChangingCommand):
@@ -220,6 +225,32 @@ class UndoTurn(ChangingCommand):
     preview: bool = False
 
 
+class ListWorktrees(Value):
+    """The worktrees that were made for threads. `cwd`: of the repository there; None: of the server's own workspace."""
+
+    cwd: str | None = None
+    everywhere: bool = False
+    """Those of all repositories."""
+
+
+class FinishWorktree(ChangingCommand):
+    """Merge a worktree into the branch it came from (or `into`), keep it, or drop it. Refused while a turn runs in it.
+
+    By its name, or by the thread that works in it. `message` is for the commit of what is not committed yet. Dropping
+    what is merged nowhere is refused unless `discard` is the worktree's name. `preview`: only tell what would happen.
+    """
+
+    action: WorktreeAction
+    name: str = ""
+    thread_id: ThreadId | None = None
+    cwd: str | None = None
+    """Which repository the name is of; None: that of the server's own workspace."""
+    into: str = ""
+    message: str = ""
+    discard: str = ""
+    preview: bool = False
+
+
 class RunProgram(ChangingCommand):
     """Run a program for the client itself, in a sandbox. None: as the server's own threads have it."""
 
@@ -262,6 +293,8 @@ Command = (
     | ListProcesses
     | ReadContext
     | UndoTurn
+    | ListWorktrees
+    | FinishWorktree
     | RunProgram
 )
 

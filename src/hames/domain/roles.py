@@ -16,11 +16,13 @@ from hames.domain.commands import (
     CreateThread,
     DeleteThread,
     DropPrompt,
+    FinishWorktree,
     ForkThread,
     InterruptTurn,
     ListProcesses,
     ListServers,
     ListThreads,
+    ListWorktrees,
     ReadContext,
     ReadThread,
     RenameThread,
@@ -63,7 +65,7 @@ class Access(Value):
 def needed_role(command: Command) -> Role:
     """The least role that may give this command. What its settings would loosen is another question: `loosened`."""
     match command:
-        case ListThreads() | ReadThread():
+        case ListThreads() | ReadThread() | ListWorktrees():
             return "observer"
         case ResumeThread(overrides=overrides):
             return "observer" if overrides == Overrides() else "driver"
@@ -90,6 +92,8 @@ def needed_role(command: Command) -> Role:
             | UndoTurn()
         ):
             return "driver"
+        case FinishWorktree(action=action, preview=preview):  # a branch of the user's changes, or work is deleted
+            return "driver" if preview or action == "keep" else "approver"
         case ResolveApproval() | RunProgram():  # a program of the client's own runs without a question
             return "approver"
         case _ as never:

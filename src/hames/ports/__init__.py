@@ -50,6 +50,7 @@ from hames.ports.workspace import (
     ToolFailed,
     Workspace,
 )
+from hames.ports.worktrees import MadeWorktree, Worktrees
 
 __all__ = [
     "Ability",
@@ -78,6 +79,7 @@ __all__ = [
     "Limits",
     "Log",
     "LogNews",
+    "MadeWorktree",
     "Models",
     "Notes",
     "Peer",
@@ -111,4 +113,5 @@ __all__ = [
     "Verdict",
     "Work",
     "Workspace",
+    "Worktrees",
 ]

@@ -15,6 +15,7 @@ from hames.domain.servers import ServerList
 from hames.domain.state import QueuedPrompt, Turn
 from hames.domain.undo import UndoReport
 from hames.domain.value import Value
+from hames.domain.worktrees import WorktreeReport
 
 
 class PeerLost(Exception):
@@ -33,6 +34,7 @@ class PeerAnswer(Value):
     processes: ProcessList | None = None
     context: ContextReport | None = None
     undo: UndoReport | None = None
+    worktree: WorktreeReport | None = None
 
 
 class Peer(Protocol):

@@ -29,6 +29,7 @@ from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.domain.undo import UndoReport
 from hames.domain.value import Value
+from hames.domain.worktrees import WorktreeList, WorktreeReport
 from hames.ports import ClientToolCall
 from hames.protocols.broadcast import Encoder, ListEncoder
 
@@ -41,6 +42,8 @@ Outcome = (
     | ProcessList
     | ContextReport
     | UndoReport
+    | WorktreeList
+    | WorktreeReport
     | ProgramEnded
     | None
 )

@@ -27,6 +27,7 @@ from hames.server.api.sockets import SessionSockets
 from hames.server.api.status import StatusApi
 from hames.server.api.sync import sync_sockets
 from hames.server.api.threads import ThreadsApi
+from hames.server.api.worktrees import WorktreesApi
 from hames.server.fanout import Fanout
 from hames.server.http.compression import Compressing
 from hames.server.http.connection import Doors
@@ -113,6 +114,7 @@ def _app(
     table = [
         *PromptsApi(service).endpoints(),
         *ThreadsApi(service).endpoints(),
+        *WorktreesApi(service).endpoints(),
         *ArtifactsApi(service).endpoints(),
         *status.endpoints(),
         *SignInApi(service).endpoints(),

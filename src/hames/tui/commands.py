@@ -37,6 +37,7 @@ from hames.tui.screen import ConversationScreen
 from hames.tui.session import Session
 from hames.tui.text import MODEL_GROUPS, ago, context_text, described_model, model_group, tokens
 from hames.tui.undoing import choose_rewind, undo
+from hames.tui.worktrees import use_worktree
 
 OTHER_NAMES = {"policy": "approvals", "permissions": "approvals", "q": "exit", "quit": "exit", "clear": "new"}
 
@@ -82,6 +83,9 @@ class Commands:
         """The id of what was chosen; empty: the list was closed."""
         picked = await self._app.push_screen_wait(Picker(title, choices))
         return picked.id if picked else ""
+
+    async def _line(self, title: str) -> str | None:
+        return await self._app.push_screen_wait(Line(title))
 
     async def _help(self, _: str) -> None:
         self._app.action_help()
@@ -363,6 +367,9 @@ class Commands:
                 else:
                     await self._session.start_new_thread()
                 self._app.composer.put(chosen.prompt)
+
+    async def _worktree(self, rest: str) -> None:
+        self._app.note(await use_worktree(self._session, rest, self._picked, self._line))
 
     async def _mcp(self, _: str) -> None:
         self._app.note(self._app.mcp_servers(await self._session.mcp_states()))

@@ -30,6 +30,7 @@ COMMANDS = {
     "undo": "take back what the last turn did to files; /undo FILE only there",
     "redo": "do again what /undo took back",
     "rewind": "go back to an earlier message: files, conversation, or both",
+    "worktree": "work in a git worktree of its own; later: merge, keep or drop it",
     "mcp": "list the MCP servers",
     "ps": "list the agent's background processes; /ps 2 ends the second",
     "queue": "send a message after the running turn: /queue MESSAGE",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 import anyio
+from msgspec.structs import replace
 
 from hames.client.appserver import events as agent_events
 from hames.client.appserver.client import AppServerClient
@@ -63,6 +64,8 @@ class NewThreadSettings(Value):
     """For threads that begin here, if nobody asked for a policy."""
     elsewhere: bool = False
     """The server is on another machine: a directory of this one says nothing there."""
+    worktree: m.WorktreeOptions | None = None
+    """For the first thread: it works in a git worktree of its own."""
 
 
 class Session:
@@ -78,6 +81,8 @@ class Session:
         self._cwd = cwd
         self._new_settings = new_settings
         self._prices: Prices = {}
+        self.worktree: m.WorktreeOptions | None = None
+        """The thread on the screen begins in a git worktree of its own."""
         self._titled = ""
         self._opening = 0
         self.outputs: list[Ran] = []
@@ -106,10 +111,18 @@ class Session:
         if new.agent is not None:
             talk.config[AGENT_OPTION] = new.agent
         talk.sandbox = self._new_settings.sandbox or config.sandbox_policy
+        self.worktree, self._new_settings = new.worktree, replace(new, worktree=None)
         self._turn_to(talk)
         self._view.show_welcome()
 
-    async def open(self, thread_id: str, *, fork: bool = False, last_turn_id: str | None = None) -> None:
+    async def open(
+        self,
+        thread_id: str,
+        *,
+        fork: bool = False,
+        last_turn_id: str | None = None,
+        worktree: m.WorktreeOptions | None = None,
+    ) -> None:
         """Show a thread that exists, or a fork of it, up to this turn."""
         client = self.connected
         if thread_id == "last":
@@ -122,7 +135,7 @@ class Session:
         self._opening += 1
         try:
             if fork:
-                opened = await client.fork_thread(thread_id, last_turn_id=last_turn_id)
+                opened = await client.fork_thread(thread_id, last_turn_id=last_turn_id, worktree=worktree)
             else:
                 opened = await client.resume_thread(thread_id)
             options = await client.config_options(opened.thread.id)
@@ -150,8 +163,13 @@ class Session:
         self._opening += 1
         try:
             opened = await self.connected.start_thread(
-                model=talk.model or None, approval_policy=talk.policy, sandbox=talk.sandbox, cwd=talk.cwd or None
+                model=talk.model or None,
+                approval_policy=talk.policy,
+                sandbox=talk.sandbox,
+                cwd=talk.cwd or None,
+                worktree=self.worktree,
             )
+            self.worktree = None
             talk.opened(opened)
             if talk.config:
                 await self.connected.change_settings(talk.thread_id, config=dict(talk.config))

@@ -68,6 +68,8 @@ class ThreadOptions(TypedDict, total=False):
     personality: Personality | None
     meta: Json
     """Saved with the thread. Nothing depends on it."""
+    worktree: m.WorktreeOptions | None
+    """A git worktree of its own."""
 
 
 class AppServerClient(AppServerConnection):
@@ -133,8 +135,10 @@ class AppServerClient(AppServerConnection):
         given = m.ThreadResumeParams(thread_id=thread_id, model=model, cwd=cwd)
         return await self._call("thread/resume", given, m.ThreadOpened)
 
-    async def fork_thread(self, thread_id: str, *, last_turn_id: str | None = None) -> m.ThreadOpened:
-        given = m.ThreadForkParams(thread_id=thread_id, last_turn_id=last_turn_id)
+    async def fork_thread(
+        self, thread_id: str, *, last_turn_id: str | None = None, worktree: m.WorktreeOptions | None = None
+    ) -> m.ThreadOpened:
+        given = m.ThreadForkParams(thread_id=thread_id, last_turn_id=last_turn_id, worktree=worktree)
         return await self._call("thread/fork", given, m.ThreadOpened)
 
     async def read_thread(self, thread_id: str) -> m.Thread:
@@ -263,6 +267,14 @@ class AppServerClient(AppServerConnection):
     async def undo(self, given: m.ThreadUndoParams) -> m.ThreadUndoResult:
         """Takes back what a turn did to files, or does it again."""
         return await self._call("thread/undo", given, m.ThreadUndoResult)
+
+    async def worktrees(self, *, cwd: str | None = None, everywhere: bool = False) -> list[m.WorktreeEntry]:
+        given = m.WorktreeListParams(cwd=cwd, everywhere=everywhere or None)
+        return (await self._call("worktree/list", given, m.WorktreeListResult)).data
+
+    async def finish_worktree(self, given: m.WorktreeFinishParams) -> m.WorktreeFinishResult:
+        """Merges a worktree, keeps it, or drops it."""
+        return await self._call("worktree/finish", given, m.WorktreeFinishResult)
 
     async def set_config(self, option_id: str, value: str, *, thread_id: str | None = None) -> list[m.ConfigOption]:
         """The whole list as it is now: one choice may change another."""

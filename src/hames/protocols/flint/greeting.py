@@ -28,6 +28,8 @@ METHODS: tuple[str, ...] = (
     "mcpServerStatus/list",
     "thread/context/read",
     "thread/undo",
+    "worktree/list",
+    "worktree/finish",
 )
 """The requests beside the specification's."""
 

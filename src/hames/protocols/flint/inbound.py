@@ -6,9 +6,8 @@ which one it was from the method.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar, assert_never
+from typing import assert_never
 
-import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
@@ -48,8 +47,8 @@ from hames.domain.policy import AgentName
 from hames.domain.value import Value
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
-
-V = TypeVar("V", bound=Value)
+from hames.protocols.flint import worktree_requests
+from hames.protocols.flint.reading import read, thread_id
 
 AGENT_OPTION = "agent"
 """The one selector that is the harness's own: which profile works."""
@@ -106,14 +105,6 @@ class EmptyPage(Local):
     """A list of what we never have: threads in sections, threads of other programs."""
 
 
-def read(params: Params, shape: type[V]) -> V:
-    """Raises `InvalidCommand` that names the member."""
-    try:
-        return msgspec.convert(params, shape)
-    except msgspec.ValidationError as why:
-        raise InvalidCommand(_sentence(str(why))) from None
-
-
 def decode(method: str, params: Params) -> Command | Local:
     route = ROUTES.get(method)
     if route is None:
@@ -121,25 +112,7 @@ def decode(method: str, params: Params) -> Command | Local:
     return route(params)
 
 
-def _sentence(why: str) -> str:
-    """msgspec's words, with the member in front.
-
-    >>> _sentence("Expected `int`, got `str` - at `$.limit`")
-    'limit: Expected `int`, got `str`'
-    """
-    words, found, path = why.rpartition(" - at `$")
-    if not found:
-        return f"params: {why}"
-    return f"{path.removesuffix('`').removeprefix('.') or 'params'}: {words}"
-
-
 # --- parts --------------------------------------------------------------------
-
-
-def thread_id(word: str) -> ThreadId:
-    if not word:
-        raise InvalidCommand("threadId: must not be empty")
-    return ThreadId(word)
 
 
 def overrides(
@@ -437,6 +410,8 @@ ADDED: dict[str, Callable[[Params], Command | Local]] = {
     "thread/processes/end": _end_process,
     "mcpServerStatus/list": _servers,
     "thread/undo": _undo,
+    "worktree/list": worktree_requests.list_worktrees,
+    "worktree/finish": worktree_requests.finish_worktree,
     "thread/context/read": _of_thread(lambda thread_id: ReadContext(thread_id=thread_id)),
 }
 """Beside the specification; told in `capabilities.methods`."""

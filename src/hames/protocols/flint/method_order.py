@@ -11,6 +11,7 @@ READS = frozenset(
         "thread/items/list",
         "thread/queue/list",
         "thread/processes/list",
+        "worktree/list",
         "model/list",
         "config/list",
         "config/read",

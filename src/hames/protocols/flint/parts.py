@@ -21,9 +21,11 @@ from hames.domain.servers import ServerList, ServerStatus
 from hames.domain.state import ThreadState, Turn
 from hames.domain.undo import UndoReport, undo_sentence
 from hames.domain.usage import Usage
+from hames.domain.worktrees import WorktreeList, WorktreeReport
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.wire import ItemStatusWord, Maybe, OutcomeWord, TurnStatusWord, text_or_unset, value_or_unset
+from hames.protocols.flint.worktree_requests import worktree_answer
 
 DECISIONS: list[m.ApprovalWord] = ["accept", "acceptForSession", "acceptForProject", "decline", "cancel"]
 ELICITATION_WORDS: list[m.ApprovalWord] = ["accept", "decline", "cancel"]
@@ -96,7 +98,7 @@ def sandbox(given: policy.SandboxPolicy) -> m.SandboxPolicy:
             assert_never(never)
 
 
-def report(outcome: ProcessList | ServerList | ContextReport | UndoReport) -> Json:
+def report(outcome: ProcessList | ServerList | ContextReport | UndoReport | WorktreeList | WorktreeReport) -> Json:
     """The answer to a request about what a thread has running, or what it has told the model."""
     match outcome:
         case ProcessList(processes=processes):
@@ -105,6 +107,8 @@ def report(outcome: ProcessList | ServerList | ContextReport | UndoReport) -> Js
             return m.McpServerStatusList(data=[server_status(server) for server in servers])
         case ContextReport():
             return context_answer(outcome)
+        case WorktreeList() | WorktreeReport():
+            return worktree_answer(outcome)
         case UndoReport():
             return m.ThreadUndoResult(
                 turns=list(outcome.turns),

@@ -40,6 +40,8 @@ REQUESTS: dict[str, Pair] = {
     "thread/processes/end": (m.ThreadProcessEndParams, m.ThreadProcesses),
     "mcpServerStatus/list": (m.McpServerStatusListParams, m.McpServerStatusList),
     "thread/undo": (m.ThreadUndoParams, m.ThreadUndoResult),
+    "worktree/list": (m.WorktreeListParams, m.WorktreeListResult),
+    "worktree/finish": (m.WorktreeFinishParams, m.WorktreeFinishResult),
     "thread/context/read": (m.ThreadIdParams, m.ThreadContext),
 }
 

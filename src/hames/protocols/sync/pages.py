@@ -11,6 +11,7 @@ from hames.domain.roles import Role
 from hames.domain.state import Change, ThreadState, ThreadStatus, thread_status
 from hames.domain.undo import PathLeftAlone, RestoredPath, UndoReport, undo_sentence
 from hames.domain.value import Value
+from hames.domain.worktrees import NewWorktree
 from hames.protocols.describe import prompt_text
 from hames.protocols.instructions import Instructions
 from hames.protocols.sync import messages as m
@@ -173,12 +174,16 @@ class NewThread(Instructions, rename="camel"):
     sandbox: SandboxPolicy | None = None
     agent: AgentName | None = None
     options: dict[str, str] | None = None
+    worktree: NewWorktree | None = None
+    """The thread works in a git worktree of its own."""
 
 
 class Fork(Value, rename="camel"):
-    """The body of `POST /threads/{id}/fork`."""
+    """The body of `POST /threads/{id}/fork`. `worktree`: the fork works in a git worktree of its own, made from the
+    directory of this thread; `changes` takes uncommitted and untracked files along."""
 
     last_seq: int | None = None
+    worktree: NewWorktree | None = None
 
 
 class Archive(Value):

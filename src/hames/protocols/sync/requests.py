@@ -32,11 +32,13 @@ def create_thread(body: bytes) -> CreateThread:
         agent=given.agent,
         options=given.options,
     )
-    return CreateThread(title=given.title, overrides=with_instructions(overrides, given))
+    settings = with_instructions(overrides, given)
+    return CreateThread(title=given.title, overrides=settings, worktree=given.worktree)
 
 
 def fork_thread(body: bytes, thread_id: ThreadId) -> ForkThread:
-    return ForkThread(thread_id=thread_id, last_seq=decode_body(body, Fork).last_seq)
+    given = decode_body(body, Fork)
+    return ForkThread(thread_id=thread_id, last_seq=given.last_seq, worktree=given.worktree)
 
 
 def archive_thread(body: bytes, thread_id: ThreadId) -> ArchiveThread:

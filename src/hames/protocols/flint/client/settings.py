@@ -22,6 +22,7 @@ from hames.protocols.flint import messages as m
 from hames.protocols.flint.client.tools import declared_tools
 from hames.protocols.flint.codex.config import CodexConfig, read_config
 from hames.protocols.flint.inbound import Local, read
+from hames.protocols.flint.worktree_requests import with_worktree
 from hames.protocols.instructions import with_instructions
 
 ABOUT_CODEX = ("skills.", "projects.", "features.cwd_relative_turn_diffs")
@@ -46,7 +47,8 @@ def with_client_settings(
             if given.dynamic_tools is not None:
                 overrides = replace(overrides, client_tools=declared_tools(given.dynamic_tools))
             sandbox = overrides.sandbox or (defaults.sandbox if isinstance(command, CreateThread) else None)
-            return replace(command, overrides=_over(_config(given, options, sandbox).overrides, overrides))
+            opening = replace(command, overrides=_over(_config(given, options, sandbox).overrides, overrides))
+            return with_worktree(opening, params)
         case ChangeSettings() | StartTurn():
             return replace(command, overrides=with_instructions(command.overrides, read(params, m.ClientSettings)))
         case _:

@@ -20,6 +20,7 @@ from hames.protocols.flint.messages.objects import (
     TokenUsage,
     Turn,
 )
+from hames.protocols.flint.messages.worktrees import WorktreeOptions
 from hames.protocols.flint.wire import Maybe, Wire
 
 
@@ -72,6 +73,7 @@ class ThreadStartParams(ThreadConfig, kw_only=True):
     cwd: str | None = None
     approval_policy: ApprovalPolicy | None = None
     sandbox: SandboxPolicy | None = None
+    worktree: WorktreeOptions | None = None
 
 
 class ThreadResumeParams(ThreadConfig, kw_only=True):
@@ -91,6 +93,7 @@ class ThreadForkParams(ThreadConfig, kw_only=True):
     cwd: str | None = None
     approval_policy: ApprovalPolicy | None = None
     sandbox: SandboxPolicy | None = None
+    worktree: WorktreeOptions | None = None
 
 
 class ThreadOpened(Wire):

@@ -93,7 +93,8 @@ def visible(wanted: ViewRequest, *, tools_at_home: Sequence[Mount], overlays: Ca
         tools += installations.program(wanted.program, forbidden)
     pythons, missing_pythons = installations.base_pythons(wanted.environments, forbidden)
     above = enclosing_repository(workspace, forbidden)
-    repository = [Mount(path=path, how="shown") for path in (*git_directories(workspace), above) if path]
+    elsewhere = [*git_directories(workspace), *(git_directories(above) if above else ())]
+    repository = [Mount(path=path, how="shown") for path in (*elsewhere, above) if path]
     mounts = without_repeats(
         [*links, *tools, *pythons, *repository],
         shown_already=[mount.path for mount in system if mount.how in BOUND],
