@@ -39,7 +39,19 @@ from hames.domain.project_notes import Note
 from hames.domain.request import OfferedTool
 from hames.domain.rulings import Ruling
 from hames.domain.state import Called, ThreadState, Turn
-from hames.ports import Clock, Ids, Place, Provider, RuleBook, Tool, Trust, TurnCheckpoint, TurnEvent, TurnHandle
+from hames.ports import (
+    Clock,
+    Ids,
+    OwnTools,
+    Place,
+    Provider,
+    RuleBook,
+    Tool,
+    Trust,
+    TurnCheckpoint,
+    TurnEvent,
+    TurnHandle,
+)
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +74,7 @@ class RunningTurn:
         continued: bool = False,
         patient: bool = False,
         rulebook: RuleBook | None = None,
+        own_tools: Callable[["RunningTurn"], OwnTools | None] = lambda _: None,
     ) -> None:
         """`servers` are the MCP servers of the thread with their values, which are in no log.
 
@@ -97,6 +110,7 @@ class RunningTurn:
         self._ids = ids
         self._servers = servers
         self._rulebook = rulebook
+        self.own_tools = own_tools(self)
         if continued:
             self.step = last_step(current_turn(self))
 
@@ -153,10 +167,8 @@ class RunningTurn:
             return Answer(decision="once")
         rule = ruling.rule if ruling is not None else None
         if ruling is None:  # an agent with a loop of its own: what it asks about is all that we see of it
-            agent = self.settings.agent
-            leaves = isinstance(intent, ChangeFiles) or (isinstance(intent, RunCommand) and intent.unsandboxed)
-            if agent != "code" and leaves:
-                return Answer(decision="reject", note=f"{agent} mode changes nothing")
+            if mode := self._refused_by_mode(intent):
+                return Answer(decision="reject", note=mode)
             judged = await judge_by_rules(self._rulebook, intent, self.settings)
             if judged.action == "deny":
                 return Answer(decision="reject", note=judged.reason)
@@ -182,6 +194,20 @@ class RunningTurn:
             if len(self._waiting) == 1:
                 self.waited_s = self.waited()
             self._waiting.pop()
+
+    async def find_denial(self, intent: Intent) -> str:
+        if mode := self._refused_by_mode(intent):
+            return mode
+        judged = await judge_by_rules(self._rulebook, intent, self.settings)
+        if judged.action == "ask":
+            return f"{judged.reason}, and approvals are off (`never`)"
+        return judged.reason if judged.action == "deny" else ""
+
+    def _refused_by_mode(self, intent: Intent | Elicit) -> str:
+        """What another agent would do in a thread whose mode changes nothing."""
+        agent = self.settings.agent
+        leaves = isinstance(intent, ChangeFiles) or (isinstance(intent, RunCommand) and intent.unsandboxed)
+        return f"{agent} mode changes nothing" if agent != "code" and leaves else ""
 
     async def run(self, work: Callable[[], Awaitable[str]]) -> None:
         """Runs the work until it is done, fails or is interrupted, and ends the turn in the log exactly once."""

@@ -201,6 +201,7 @@ class Turns:
             continued=continued,
             patient=continued and self._threads.rules.leaves_turns,
             rulebook=self._loop.rulebook,
+            own_tools=self._loop.own_tools,
         )
         turn.keeps_questions = is_ours(loaded, self._threads)
         turn.can_continue = turn.keeps_questions and after_crash(loaded, self._threads) != "end"
