@@ -189,7 +189,9 @@ class RunningTurn:
         )
         self._waiting.append(self._thread.clock.monotonic())
         try:
-            return await self._questions.ask(self._thread, approval, patient=self._patient)
+            # Another agent may take its question back, or be killed, and its turn goes on.
+            withdraws = None if ruling is not None else lambda: not self.scope.cancel_called
+            return await self._questions.ask(self._thread, approval, patient=self._patient, withdraws=withdraws)
         finally:
             if len(self._waiting) == 1:
                 self.waited_s = self.waited()

@@ -85,6 +85,7 @@ class Permissions:
             case {"mode": "url", "message": str(message), "url": str(url)}:
                 question = Elicit(server=self._name, message=message, url=url)
             case _:
+                self._open.pop(request.id, None)
                 await self._process.refuse(request.id, "a form or an address is needed", code=INVALID_PARAMS)
                 return
         turn = self._turn
@@ -116,9 +117,13 @@ class Permissions:
             await self._process.answer(request_id, CANCELLED)
         self._open.clear()
 
+    def begin(self, request: ServerRequest) -> None:
+        """From now on the request can be withdrawn. Its answering is a task, which starts later."""
+        self._open[request.id] = anyio.CancelScope()
+
     @contextmanager
     def _answering(self, request: ServerRequest) -> Generator[anyio.CancelScope]:
-        scope = self._open[request.id] = anyio.CancelScope()
+        scope = self._open[request.id]
         with scope:
             yield scope
             self._open.pop(request.id, None)

@@ -186,9 +186,11 @@ class AcpTurn:
             call = permission_call(request)
             shown = await self._tool(call, show=True)
             assert shown.item is not None
+            self._permissions.begin(request)
             beside(partial(self._permissions.ask, request, shown.item, shown.state))
         elif request.method == "elicitation/create":
             await self._end_words()
+            self._permissions.begin(request)
             beside(partial(self._permissions.elicit, request))
         elif request.method in METHODS and self._client.is_offered:
             await self._end_words()
@@ -320,7 +322,7 @@ class AcpTurn:
         text = plain_text(call.state.text)
         if text.startswith(call.output):
             await self._stream(call, text[len(call.output) :])
-        elif call.state.ended is not None:
+        elif text and call.state.ended is not None:
             await self._stream(call, f"\n{text}")
 
     async def _stream(self, call: ShownCall, text: str) -> None:
