@@ -5,12 +5,17 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+import anyio
+
 from hames.agents.acp.known import KNOWN, find_known
 from hames.config.agents import AgentProgram
 from hames.config.load import Options
+from hames.domain.errors import HarnessError
 from hames.ports import Agent
 from hames.ports.sandbox import ProcessGuard
 from hames.providers.source import ModelSource
+
+CHECK_SECONDS = 60.0
 
 
 def acp_programs(options: Options) -> dict[str, AgentProgram]:
@@ -74,3 +79,27 @@ def _catalog_path(options: Options, name: str, program: AgentProgram) -> Path:
     """What another command or home offers may be something else."""
     told = "\0".join((*program.command, options.environment.get("HOME", ""), str(program.version)))
     return options.state_dir / "models" / f"agent-{name}-{zlib.crc32(told.encode()):08x}.json"
+
+
+async def check_acp_agent(name: str, program: AgentProgram, options: Options) -> str:
+    """Starts the agent, and says in words what it speaks and whether a session can be opened. Raises nothing."""
+    import tempfile
+
+    from hames.agents.acp.agent import AcpAgent
+    from hames.agents.process import ProgramRefused
+
+    environment = {**options.environment, **program.env}
+    agent = AcpAgent(name, program.command, memory=lambda: None, environment=environment, version=program.version)
+    try:
+        with tempfile.TemporaryDirectory() as empty, anyio.fail_after(CHECK_SECONDS):
+            async with agent.start(empty) as connection:
+                about = f"{connection.title or name} speaks version {connection.version} of ACP"
+                try:
+                    await connection.new_session(empty, ())
+                except ProgramRefused as refusal:
+                    return f"{about}; {connection.refusal(refusal)}"
+                return f"{about}; ready"
+    except TimeoutError:
+        return f"{name} did not answer within {CHECK_SECONDS:g} s"
+    except HarnessError as problem:
+        return str(problem)

@@ -31,6 +31,7 @@ COMMANDS = {
     "threads": "list, show, export, archive and fork threads",
     "undo": "take back what the agent did to your files",
     "models": "list the available models",
+    "agents": "list the agent programs that can carry out turns: Claude Code, Codex, Gemini, goose, …",
     "login": "save the API key of a model provider, or show which are saved",
     "config": "show each setting and where it comes from",
     "doctor": "check this machine and say what is missing",

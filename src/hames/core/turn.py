@@ -75,10 +75,12 @@ class RunningTurn:
         patient: bool = False,
         rulebook: RuleBook | None = None,
         own_tools: Callable[["RunningTurn"], OwnTools | None] = lambda _: None,
+        model: str = "",
     ) -> None:
         """`servers` are the MCP servers of the thread with their values, which are in no log.
 
-        `continued`: another process began the turn. `patient`: its questions wait until a client comes.
+        `model` is the model of this turn alone. `continued`: another process began the turn. `patient`: its questions
+        wait until a client comes.
         """
         self.turn_id = turn_id
         self.continued = continued
@@ -110,6 +112,7 @@ class RunningTurn:
         self._ids = ids
         self._servers = servers
         self._rulebook = rulebook
+        self._model = model
         self.own_tools = own_tools(self)
         if continued:
             self.step = last_step(current_turn(self))
@@ -128,7 +131,8 @@ class RunningTurn:
 
     @property
     def settings(self) -> Settings:
-        return self._thread.state.settings
+        settings = self._thread.state.settings
+        return replace(settings, model=self._model, options={}) if self._model else settings
 
     @property
     def mcp_servers(self) -> tuple[ThreadServer, ...]:

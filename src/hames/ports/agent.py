@@ -37,6 +37,8 @@ class Review(Value):
 
     target: ReviewTarget
     message: UserMessage
+    model: str = ""
+    """The model of this review alone; empty: the thread's."""
 
 
 class Compact(Value):

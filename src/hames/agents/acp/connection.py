@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from hames.agents.acp.known import KNOWN
 from hames.agents.acp.options import AgentCatalog, AgentOption, read_options
 from hames.agents.process import AgentProcess, ProgramRefused
 from hames.domain.errors import InvalidCommand, ProviderError
@@ -143,10 +144,10 @@ class AcpConnection:
         """What to tell people when a session could not be opened."""
         if refused.code != NOT_SIGNED_IN:
             return ProviderError(f"{self.name} refused: {refused}")
-        ways = "; or ".join(one for one in self.sign_in if one)
-        return ProviderError(
-            f"{self.name} is not signed in: {refused}{'. ' + ways if ways else ''}", info="Unauthorized"
-        )
+        known = next((one.sign_in for one in KNOWN if one.name == self.name), "")
+        way = known or next((one for one in self.sign_in if one), "")
+        words = f"{self.name} is not signed in: {str(refused).rstrip('.')}{'. To sign in, ' + way if way else ''}"
+        return ProviderError(words, info="Unauthorized")
 
     def _server(self, server: ThreadServer) -> Json:
         """An MCP server of the client's. Raises `InvalidCommand` for one whose secrets are gone."""

@@ -1,4 +1,4 @@
-"""Agents that speak ACP and are found on the PATH by themselves. Asked at every start: nothing heavy is imported here."""
+"""Agents that speak ACP and are found on the PATH. Asked at every start, so nothing heavy is imported here."""
 
 from collections.abc import Iterator, Mapping
 

@@ -62,7 +62,7 @@ class AcpModels:
 
     def __init__(self, name: str, command: Sequence[str], *, file: CatalogFile, start: Start) -> None:
         self.name = name
-        self._command = " ".join(command)
+        self._command = " ".join(word.rpartition("/")[2] or word for word in command)
         self._file = file
         self._lister = AcpLister(name, file, start)
 
