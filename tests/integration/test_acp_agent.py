@@ -1,15 +1,32 @@
 """An agent program that speaks ACP carries out the turns: items, approvals, cancels, its own history."""
 
+import os
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
+from msgspec.structs import replace
 
 from hames.agents.acp.agent import AcpAgent
+from hames.agents.acp.models import AcpModels, CatalogFile
+from hames.app import open_engine
+from hames.clock_and_ids import SystemClock
+from hames.config.agents import AgentProgram
 from hames.config.load import load
-from hames.domain.commands import CreateThread, InterruptTurn, ResolveApproval, StartTurn
+from hames.core.engine import Engine
+from hames.domain.approvals import Approval, ChangeFiles
+from hames.domain.commands import (
+    CompactThread,
+    CreateThread,
+    InterruptTurn,
+    ResolveApproval,
+    ReviewTarget,
+    StartReview,
+    StartTurn,
+)
 from hames.domain.errors import HarnessError, Misconfigured
-from hames.domain.events import ApprovalRequested, ItemStarted, TurnEnded
+from hames.domain.events import ApprovalRequested, ItemStarted, Noticed, TurnEnded
 from hames.domain.items import (
     AgentMessage,
     CommandExecution,
@@ -18,53 +35,92 @@ from hames.domain.items import (
     Plan,
     Reasoning,
     TextInput,
+    ToolCall,
 )
-from hames.domain.models import ModelCard
 from hames.domain.options import Overrides
+from hames.domain.policy import ReadOnly
+from hames.domain.rules import Rule
 from hames.domain.state import ThreadState, Turn
-from hames.ports import Models
-from hames.providers.agent_models import AgentModels
-from hames.providers.single_model import SingleModel
+from hames.providers.catalogue import Catalogue
 from hames.testing.checks.agent import check_agent
-from hames.testing.fakes.model import ScriptedModel
 from support import engine
 
 PROGRAM = str(Path(__file__).parent / "acp_agent_program.py")
+VERSIONS = pytest.mark.parametrize("version", ["1", "2"])
 
 
-def agent(folder: Path) -> AcpAgent:
+def agent(folder: Path, version: str = "1", *, after_crash: str = "go_on") -> AcpAgent:
     (folder / "theirs").mkdir(exist_ok=True)
-    command = [sys.executable, PROGRAM, str(folder / "theirs")]
-    return AcpAgent("small", command, memory=lambda: folder / "memory", environment={})
+    command = [sys.executable, PROGRAM, str(folder / "theirs"), version]
+    return AcpAgent(
+        "small",
+        command,
+        memory=lambda: folder / "memory",
+        environment={},
+        catalog=CatalogFile(folder / "catalog.json"),
+        after_crash=after_crash,  # type: ignore[arg-type]
+    )
 
 
-def models() -> Models:
-    card = AgentModels("small", display_name="small", description="").cards()[0]
-    return SingleModel(ScriptedModel(name="small"), ModelCard(provider="small", model=card.model, display_name="small"))
+def models(folder: Path, version: str = "1") -> Catalogue:
+    small = agent(folder, version)
+    source = AcpModels("small", small.command, file=CatalogFile(folder / "catalog.json"), start=small.start)
+    return Catalogue({}, clock=SystemClock(), default="small/default", sources=[source])
 
 
-async def play(folder: Path, *prompts: str, decision: str = "once", policy: str = "unlessTrusted") -> list[Turn]:
+APPROVALS: list[Approval] = []
+NOTICES: list[str] = []
+"""The names of the notices of the test's own turns."""
+
+
+def make_engine(folder: Path, version: str = "1", *, after_crash: str = "go_on") -> Engine:
+    NOTICES.clear()
+    small = agent(folder, version, after_crash=after_crash)
+    return engine(models(folder, version), cwd=folder, agents={"small": small})
+
+
+async def follow_turn(house: Engine, thread: ThreadState, *commands: object, decision: str = "once") -> ThreadState:
+    """Carries out the commands, answers what is asked, and returns the thread when the turn has ended."""
+    watcher = await house.follow(thread.id)
+    with anyio.fail_after(60):
+        for command in commands:
+            await house.execute(command)  # type: ignore[arg-type]
+        while True:
+            for change in await watcher.next():
+                match change.record.event:
+                    case ApprovalRequested(approval=approval):
+                        APPROVALS.append(approval)
+                        await house.execute(ResolveApproval(approval_id=approval.id, decision=decision))  # type: ignore[arg-type]
+                    case ItemStarted(item=AgentMessage()) if "hang" in str(commands):
+                        await house.execute(InterruptTurn(thread_id=thread.id))
+                    case Noticed(name=name):
+                        NOTICES.append(name)
+                    case TurnEnded():
+                        return change.after
+                    case _:
+                        pass
+
+
+def say(thread: ThreadState, words: str, **overrides: object) -> StartTurn:
+    content = (TextInput(text=words),)
+    return StartTurn(thread_id=thread.id, content=content, overrides=Overrides(**overrides))  # type: ignore[arg-type]
+
+
+async def play(
+    folder: Path,
+    *prompts: str,
+    decision: str = "once",
+    policy: str = "unlessTrusted",
+    version: str = "1",
+    after_crash: str = "go_on",
+) -> list[Turn]:
     """One turn for each prompt, on one thread."""
-    house = engine(models(), cwd=folder, agents={"small": agent(folder)})
+    house = make_engine(folder, version, after_crash=after_crash)
     async with house:
-        opened = await house.execute(CreateThread(overrides=Overrides(approval_policy=policy)))  # type: ignore[arg-type]
-        assert isinstance(opened, ThreadState)
-        watcher = await house.follow(opened.id)
+        state = await house.execute(CreateThread(overrides=Overrides(approval_policy=policy)))  # type: ignore[arg-type]
+        assert isinstance(state, ThreadState)
         for words in prompts:
-            await house.execute(StartTurn(thread_id=opened.id, content=(TextInput(text=words),)))
-            ended = False
-            while not ended:
-                for change in await watcher.next():
-                    match change.record.event:
-                        case ApprovalRequested(approval=approval):
-                            await house.execute(ResolveApproval(approval_id=approval.id, decision=decision))  # type: ignore[arg-type]
-                        case ItemStarted(item=AgentMessage()) if "hang" in words:
-                            await house.execute(InterruptTurn(thread_id=opened.id))
-                        case TurnEnded():
-                            ended = True
-                            state = change.after
-                        case _:
-                            pass
+            state = await follow_turn(house, state, say(state, words), decision=decision)
         return list(state.turns)
 
 
@@ -72,17 +128,19 @@ def of(turn: Turn, kind: type[Item]) -> list[Item]:
     return [item for item in turn.items if isinstance(item, kind)]
 
 
-async def test_it_keeps_the_promises_of_an_agent(tmp_path: Path) -> None:
-    state = ThreadState(id="ses_1", settings=engine(models(), cwd=tmp_path).rules.defaults)  # type: ignore[arg-type]
-    await check_agent(agent(tmp_path), state)
+@VERSIONS
+async def test_it_keeps_the_promises_of_an_agent(tmp_path: Path, version: str) -> None:
+    state = ThreadState(id="ses_1", settings=make_engine(tmp_path, version).rules.defaults)  # type: ignore[arg-type]
+    await check_agent(agent(tmp_path, version), state)
 
 
-async def test_its_updates_become_items(tmp_path: Path) -> None:
-    [turn] = await play(tmp_path, "edit and plan")
+@VERSIONS
+async def test_its_updates_become_items(tmp_path: Path, version: str) -> None:
+    [turn] = await play(tmp_path, "edit, look and plan", version=version)
     assert turn.status == "completed", turn.error
     [message] = of(turn, AgentMessage)
     assert isinstance(message, AgentMessage)
-    assert message.text == "You said: edit and plan"
+    assert message.text == "You said: edit, look and plan"
     [thought] = of(turn, Reasoning)
     assert isinstance(thought, Reasoning)
     assert thought.text == "Hm."
@@ -93,44 +151,60 @@ async def test_its_updates_become_items(tmp_path: Path) -> None:
     [plan] = of(turn, Plan)
     assert isinstance(plan, Plan)
     assert plan.entries[0].step == "look"
+    [look] = of(turn, ToolCall)
+    assert isinstance(look, ToolCall)
+    assert (look.name, look.arguments) == ("Read a", {"locations": ["/w/a"]})
+    assert turn.usage.context_tokens == 12
 
 
+@VERSIONS
 @pytest.mark.parametrize(
     ("decision", "policy", "status", "said"),
     [
         ("once", "unlessTrusted", "completed", "x-allow_once"),
         ("always", "unlessTrusted", "completed", "x-allow_once"),
-        ("reject", "unlessTrusted", "failed", "x-reject_once"),
+        ("reject", "unlessTrusted", "declined", "x-reject_once"),
         ("reject", "never", "completed", "x-allow_once"),
     ],
 )
-async def test_its_questions_are_asked_here(tmp_path: Path, decision: str, policy: str, status: str, said: str) -> None:
-    [turn] = await play(tmp_path, "ask", decision=decision, policy=policy)
+async def test_its_questions_are_asked_here(
+    tmp_path: Path, *, decision: str, policy: str, status: str, said: str, version: str
+) -> None:
+    [turn] = await play(tmp_path, "ask", decision=decision, policy=policy, version=version)
     [command] = of(turn, CommandExecution)
     assert isinstance(command, CommandExecution)
     assert command.command == "touch made"
     assert (command.status, command.output) == (status, f"it was {said}")
 
 
-async def test_it_goes_on_with_its_own_session_and_replays_nothing_here(tmp_path: Path) -> None:
-    turns = await play(tmp_path, "first", "second")
+@VERSIONS
+async def test_it_goes_on_with_its_own_session_and_replays_nothing_here(tmp_path: Path, version: str) -> None:
+    turns = await play(tmp_path, "first", "second", version=version)
     assert [of(turn, AgentMessage)[0].text for turn in turns] == ["You said: first", "You said: second"]  # type: ignore[union-attr]
     assert (tmp_path / "theirs" / "s0").read_text() == "first\nsecond\n"
 
 
-async def test_a_session_that_it_has_lost_is_begun_anew_with_the_conversation(tmp_path: Path) -> None:
-    await play(tmp_path, "first")
-    # The same thread id again, from another engine whose store is new: the session is known, and gone.
-    (tmp_path / "theirs" / "s0").unlink()
-    turns = await play(tmp_path, "first again", "second")
-    assert turns[-1].status == "completed"
+@VERSIONS
+async def test_a_session_that_it_has_lost_is_begun_anew_with_the_conversation(tmp_path: Path, version: str) -> None:
+    async with make_engine(tmp_path, version) as house:
+        state = await house.execute(CreateThread())
+        assert isinstance(state, ThreadState)
+        state = await follow_turn(house, state, say(state, "first"))
+        (tmp_path / "theirs" / "s0").unlink()
+        state = await follow_turn(house, state, say(state, "second"))
+    assert "history_lost" in NOTICES
     seen = (tmp_path / "theirs" / "s0").read_text()
+    assert "user: first" in seen
+    assert "assistant: You said: first" in seen
     assert seen.endswith("second\n")
 
 
-async def test_an_interrupt_cancels_its_prompt(tmp_path: Path) -> None:
-    turns = await play(tmp_path, "hang")
-    assert turns[-1].status == "interrupted"
+@VERSIONS
+async def test_an_interrupt_cancels_its_prompt(tmp_path: Path, version: str) -> None:
+    turns = await play(tmp_path, "hang", "again", version=version)
+    assert [turn.status for turn in turns] == ["interrupted", "completed"]
+    assert (tmp_path / "theirs" / "cancelled").exists()
+    assert (tmp_path / "theirs" / "s0").read_text() == "hang\nagain\n"  # the interrupted turn is not told twice
 
 
 async def test_what_it_asks_and_we_do_not_offer_is_refused_at_once(tmp_path: Path) -> None:
@@ -145,11 +219,295 @@ async def test_an_agent_that_dies_fails_the_turn_with_its_last_words(tmp_path: P
     assert turns[1].status == "completed"
 
 
+@VERSIONS
+async def test_an_agent_that_is_killed_is_started_again_and_its_session_goes_on(tmp_path: Path, version: str) -> None:
+    [turn] = await play(tmp_path, "be killed", version=version)
+    assert turn.status == "completed", turn.error
+    assert "agent_restarted" in NOTICES
+    cut_off, whole = of(turn, AgentMessage)
+    assert (cut_off.text, whole.text) == ("Half a ", "You said: be killed")  # type: ignore[union-attr]
+    [command] = of(turn, CommandExecution)
+    assert command.status == "interrupted"
+    assert "may have run" in command.result.text  # type: ignore[union-attr]
+    seen = (tmp_path / "theirs" / "s0").read_text()
+    assert seen.count("be killed") == 2
+    assert "look before you run it again" in seen
+
+
+async def test_an_agent_that_is_killed_again_and_again_ends_the_turn_in_words(tmp_path: Path) -> None:
+    turns = await play(tmp_path, "always-killed", "better")
+    assert turns[0].error is not None
+    assert "was killed by signal 9" in turns[0].error.message
+    assert (tmp_path / "theirs" / "s0").read_text().count("always-killed") == 3
+    assert turns[1].status == "completed"
+
+
+@pytest.mark.parametrize(("decision", "status"), [("once", "completed"), ("reject", "failed")])
+async def test_a_person_is_asked_whether_a_killed_agent_goes_on(tmp_path: Path, decision: str, status: str) -> None:
+    [turn] = await play(tmp_path, "be killed", after_crash="ask", decision=decision)
+    assert turn.status == status
+    assert [one.status for one in of(turn, ToolCall)] == ["completed" if decision == "once" else "declined"]
+
+
+async def test_a_killed_agent_is_not_started_again_where_turns_end_after_a_crash(tmp_path: Path) -> None:
+    [turn] = await play(tmp_path, "be killed", after_crash="end")
+    assert turn.status == "failed"
+    assert "agent_restarted" not in NOTICES
+
+
+@VERSIONS
+async def test_output_of_its_commands_streams(tmp_path: Path, version: str) -> None:
+    [turn] = await play(tmp_path, "stream", version=version)
+    [command] = of(turn, CommandExecution)
+    assert isinstance(command, CommandExecution)
+    assert (command.command, command.output, command.exit_code) == ("seq 2", "1\n2\n", 0)
+
+
+async def test_a_whole_message_adds_what_was_not_streamed_of_it(tmp_path: Path) -> None:
+    [turn] = await play(tmp_path, "whole", version="2")
+    assert [one.text for one in of(turn, AgentMessage)] == ["All of it.", "You said: whole"]  # type: ignore[union-attr]
+
+
+@VERSIONS
+async def test_two_questions_at_once_are_both_asked(tmp_path: Path, version: str) -> None:
+    [turn] = await play(tmp_path, "two", version=version)
+    assert turn.status == "completed"
+    assert {one.command for one in of(turn, CommandExecution)} == {"touch c8", "touch c9"}  # type: ignore[union-attr]
+
+
+@VERSIONS
+async def test_a_question_that_it_takes_back_is_withdrawn(tmp_path: Path, version: str) -> None:
+    house = make_engine(tmp_path, version)
+    async with house:
+        state = await house.execute(CreateThread())
+        assert isinstance(state, ThreadState)
+        watcher = await house.follow(state.id)
+        await house.execute(say(state, "withdraw"))
+        with anyio.fail_after(60):
+            while state.running is not None or not state.turns:
+                state = (await watcher.next())[-1].after
+    assert "-32800" in said(state)
+    assert not state.approvals
+
+
+@VERSIONS
+async def test_its_forms_are_filled_in_here(tmp_path: Path, version: str) -> None:
+    [turn] = await play(tmp_path, "form", version=version)
+    [message] = of(turn, AgentMessage)
+    assert '{"action": "accept", "content": {"colour": "blue"}}' in message.text  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("version", ["shape", "refuses-2"])
+async def test_an_agent_that_cannot_do_version_2_is_spoken_to_in_version_1(tmp_path: Path, version: str) -> None:
+    [turn] = await play(tmp_path, "edit", version=version)
+    assert turn.status == "completed", turn.error
+    assert len(of(turn, FileChange)) == 1
+
+
+async def test_an_agent_that_wants_a_login_says_so_in_one_sentence(tmp_path: Path) -> None:
+    [turn] = await play(tmp_path, "go", version="no-key")
+    assert turn.error is not None
+    assert turn.error.message == "small is not signed in: Authentication required"
+
+
+# -- models, modes and options
+
+
+@VERSIONS
+async def test_its_models_and_options_are_ours_to_choose(tmp_path: Path, version: str) -> None:
+    house = make_engine(tmp_path, version)
+    async with house:
+        state = await house.execute(CreateThread())
+        assert isinstance(state, ThreadState)
+        state = await follow_turn(house, state, say(state, "options"))
+        # It begins with the mode `auto`, which asks nothing: people want to be asked.
+        assert '{"model": "small", "mode": "approve", "effort": "low", "loud": false}' in said(state)
+        assert {card.id for card in house.models.cards()} >= {"small/default", "small/small", "small/large"}
+        selectors = {one.id: [choice.id for choice in one.choices] for one in house.models.selectors()}
+        assert selectors["agent_mode"] == ["default", "auto", "approve", "plan"]
+        assert selectors["loud"] == ["default", "true", "false"]
+        chosen = {"agent_mode": "auto", "reasoning_effort": "high", "loud": "true"}
+        state = await follow_turn(house, state, say(state, "options", model="small/large", options=chosen))
+        assert '{"model": "large", "mode": "auto", "effort": "high", "loud": true}' in said(state)
+        unset = dict.fromkeys(chosen, "default")
+        state = await follow_turn(house, state, say(state, "options", model="small/default", options=unset))
+        assert '{"model": "small", "mode": "approve", "effort": "low", "loud": false}' in said(state)
+        state = await follow_turn(house, state, say(state, "options", model="small/none"))
+        assert state.turns[-1].error is not None
+        assert "small has no model 'none'; it has: small, large" in state.turns[-1].error.message
+
+
+async def test_its_models_can_be_listed_without_a_turn(tmp_path: Path) -> None:
+    known = models(tmp_path, "2")
+    assert await known.refresh("small") == 2
+    assert [card.id for card in known.cards() if card.provider == "small"] == [
+        "small/default",
+        "small/small",
+        "small/large",
+    ]
+
+
+@VERSIONS
+async def test_plans_and_reviews_run_in_its_mode_that_changes_nothing(tmp_path: Path, version: str) -> None:
+    house = make_engine(tmp_path, version)
+    async with house:
+        state = await house.execute(CreateThread())
+        assert isinstance(state, ThreadState)
+        state = await follow_turn(house, state, say(state, "ask options", agent="plan"))
+        assert '"mode": "plan"' in said(state)
+        [command] = of(state.turns[-1], CommandExecution)
+        assert command.status == "declined"
+        target = ReviewTarget(kind="custom", text="options")
+        state = await follow_turn(house, state, StartReview(thread_id=state.id, target=target))
+        assert state.turns[-1].status == "completed", state.turns[-1].error
+
+
+async def test_its_own_summary_is_asked_for_with_its_command(tmp_path: Path) -> None:
+    house = make_engine(tmp_path, "2")
+    async with house:
+        state = await house.execute(CreateThread())
+        assert isinstance(state, ThreadState)
+        with pytest.raises(HarnessError):
+            await house.execute(CompactThread(thread_id=state.id))
+        state = await follow_turn(house, state, say(state, "first"))
+        state = await follow_turn(house, state, CompactThread(thread_id=state.id))
+    assert (tmp_path / "theirs" / "s0").read_text().endswith("/compact\n")
+
+
+def said(state: ThreadState) -> str:
+    assert state.turns[-1].error is None, state.turns[-1].error
+    return "".join(one.text for one in of(state.turns[-1], AgentMessage))  # type: ignore[union-attr]
+
+
+# -- what it asks its client to do
+
+
+async def use_client(folder: Path, words: str, *, decision: str = "once", **overrides: object) -> ThreadState:
+    """One turn in a real engine, with our own tools and sandbox."""
+    workspace = folder / "workspace"
+    workspace.mkdir(exist_ok=True)
+    environment = {"HOME": str(folder), "HAMES_STATE": str(folder / "state"), "PATH": os.environ["PATH"]}
+    options = load({"cwd": str(workspace)}, environment)
+    house = open_engine(options, models=models(folder), agents={"small": agent(folder)})
+    async with house as opened:
+        state = await opened.execute(CreateThread(overrides=Overrides(**overrides)))  # type: ignore[arg-type]
+        assert isinstance(state, ThreadState)
+        return await follow_turn(opened, state, say(state, words), decision=decision)
+
+
+@pytest.mark.needs("bwrap")
+async def test_a_command_in_its_terminal_runs_in_our_sandbox_and_is_an_item(tmp_path: Path) -> None:
+    hidden = tmp_path / "secret"
+    hidden.write_text("x")
+    words = f"terminal echo $COLOUR; touch made; cat {hidden}; exit 3"
+    state = await use_client(tmp_path, words, approval_policy="always")
+    [command] = of(state.turns[-1], CommandExecution)
+    assert isinstance(command, CommandExecution)
+    assert (command.status, command.exit_code) == ("failed", 3)
+    assert command.command == f"export COLOUR='red blue'; {words.removeprefix('terminal ')}"
+    assert "No such file" in command.output
+    assert (tmp_path / "workspace" / "made").exists()
+    assert "exit 3 'red blue" in said(state)
+    assert "-32002" in said(state)  # a terminal that was released is gone
+    assert [one.intent.command for one in asked(state)] == [command.command]  # type: ignore[union-attr]
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.parametrize(
+    ("words", "overrides", "why"),
+    [
+        ("terminal touch made", {"approval_policy": "always"}, "declined"),
+        ("terminal touch made", {"rules": (Rule(action="deny", command="touch *"),)}, "denied"),
+        ("terminal touch made", {"agent": "plan", "approval_policy": "never"}, "Read-only file system"),
+    ],
+)
+async def test_a_command_that_may_not_run_does_not(
+    tmp_path: Path, words: str, overrides: dict[str, object], why: str
+) -> None:
+    state = await use_client(tmp_path, words, decision="reject", **overrides)
+    assert why in said(state)
+    assert not (tmp_path / "workspace" / "made").exists()
+
+
+@pytest.mark.needs("bwrap")
+async def test_a_terminal_that_it_kills_ends(tmp_path: Path) -> None:
+    state = await use_client(tmp_path, "terminal echo started; sleep 1000", approval_policy="never")
+    [command] = of(state.turns[-1], CommandExecution)
+    assert command.status == "interrupted"
+    assert "exit None" in said(state)
+
+
+async def test_its_files_are_read_and_written_through_our_tools(tmp_path: Path) -> None:
+    (tmp_path / "workspace").mkdir()
+    note = tmp_path / "workspace" / "note"
+    note.write_text("one\ntwo\nthree\n")
+    state = await use_client(tmp_path, f"read {note}")
+    assert r"{'content': 'one\\ntwo\\n'}".replace("\\\\", "\\") in said(state)
+    state = await use_client(tmp_path, f"write {note} new words", approval_policy="always")
+    assert note.read_text() == "new words"
+    [change] = of(state.turns[-1], FileChange)
+    assert "+new words" in change.changes[0].diff  # type: ignore[union-attr]
+    assert isinstance(asked(state)[0].intent, ChangeFiles)
+
+
+@pytest.mark.parametrize(
+    ("words", "overrides", "why"),
+    [
+        ("write {w}/note x", {"approval_policy": "always"}, "declined"),
+        ("write {w}/note x", {"rules": (Rule(action="deny", write="{w}/note"),)}, "denied"),
+        ("write {w}/note x", {"sandbox": ReadOnly(), "approval_policy": "never"}, "no tool 'write'"),
+        ("write {w}/note x", {"agent": "plan", "approval_policy": "never"}, "no tool 'write'"),
+        ("write {w}/../outside x", {"approval_policy": "never"}, "outside the workspace"),
+        ("write {w}/.git/hooks/post-commit x", {"approval_policy": "never"}, "protected"),
+        ("write note x", {"approval_policy": "never"}, "must be an absolute path"),
+        ("read {w}/../outside", {}, "outside the workspace"),
+        ("read {w}/link", {}, "outside"),
+        ("read {w}/note", {"rules": (Rule(action="deny", read="{w}/note"),)}, "denied"),
+    ],
+)
+async def test_a_file_that_is_not_for_it_is_refused(
+    tmp_path: Path, words: str, overrides: dict[str, object], why: str
+) -> None:
+    workspace = tmp_path / "workspace"
+    (workspace / ".git" / "hooks").mkdir(parents=True)
+    (workspace / "note").write_text("kept")
+    (tmp_path / "outside").write_text("secret words")
+    (workspace / "link").symlink_to(tmp_path / "outside")
+    rules = tuple(
+        replace(one, write=one.write.format(w=workspace), read=one.read.format(w=workspace))
+        for one in overrides.get("rules", ())  # type: ignore[attr-defined]
+    )
+    given = {**overrides, **({"rules": rules} if rules else {})}
+    state = await use_client(tmp_path, words.format(w=workspace), decision="reject", **given)
+    assert why in said(state)
+    assert "secret words" not in said(state)
+    assert (workspace / "note").read_text() == "kept"
+    assert (tmp_path / "outside").read_text() == "secret words"
+    assert not list((workspace / ".git" / "hooks").iterdir())
+
+
+def asked(state: ThreadState) -> list[Approval]:
+    return [one for one in APPROVALS if one.turn_id == state.turns[-1].id]
+
+
+async def test_instructions_are_told_once(tmp_path: Path) -> None:
+    house = make_engine(tmp_path)
+    async with house:
+        state = await house.execute(CreateThread(overrides=Overrides(instructions="Speak softly")))
+        assert isinstance(state, ThreadState)
+        for words in ("first", "second"):
+            state = await follow_turn(house, state, say(state, words))
+    assert (tmp_path / "theirs" / "s0").read_text().count("Speak softly") == 1
+
+
 def test_agents_are_configured_by_name(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text('[agents.small]\ncommand = ["prog", "acp"]\n')
     environment = {"HAMES_CONFIG": str(file), "HOME": str(tmp_path)}
-    assert load({"cwd": str(tmp_path)}, environment).agents == {"small": ("prog", "acp")}
+    assert load({"cwd": str(tmp_path)}, environment).agents == {"small": AgentProgram(command=("prog", "acp"))}
+    file.write_text('[agents.small]\ncommand = ["prog"]\nversion = 1\nenv = { KEY = "x" }\n')
+    wanted = AgentProgram(command=("prog",), env={"KEY": "x"}, version=1)
+    assert load({"cwd": str(tmp_path)}, environment).agents == {"small": wanted}
 
 
 @pytest.mark.parametrize(
@@ -161,6 +519,10 @@ def test_agents_are_configured_by_name(tmp_path: Path) -> None:
         '[agents.small]\ncommand = "x"',
         "[agents.small]\ncommand = [3]",
         '[agents.small]\ncommand = ["x"]\ncolour = "red"',
+        '[agents.small]\ncommand = ["x"]\nversion = 3',
+        '[agents.small]\ncommand = ["x"]\nversion = true',
+        '[agents.small]\ncommand = ["x"]\nenv = "x"',
+        '[agents.small]\ncommand = ["x"]\nenv = { A = 1 }',
         "[agents]\nsmall = 3",
     ],
 )
@@ -173,6 +535,6 @@ def test_an_agent_that_cannot_be_started_is_refused_in_words(tmp_path: Path, tab
 
 async def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
     missing = AcpAgent("gone", ["/no/such/program"], memory=lambda: None, environment={})
-    state = ThreadState(id="ses_1", settings=engine(models(), cwd=tmp_path).rules.defaults)  # type: ignore[arg-type]
+    state = ThreadState(id="ses_1", settings=make_engine(tmp_path).rules.defaults)  # type: ignore[arg-type]
     with pytest.raises((HarnessError, AssertionError), match="cannot start gone"):
         await check_agent(missing, state)

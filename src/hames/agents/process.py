@@ -25,6 +25,9 @@ from hames.ports.sandbox import JOB_VARIABLE, ProcessGuard
 LINE_BYTES = 64 << 20
 CLOSE_SECONDS = 2.0
 LAST_WORDS_BYTES = 4096
+EXIT_SECONDS = 1.0
+SHELL_SIGNALS = 128
+"""A shell that started the program says `128 + signal` for one that was killed."""
 
 Message = ServerRequest | Notification
 
@@ -32,8 +35,16 @@ Message = ServerRequest | Notification
 class ProgramRefused(Exception):
     """The program answered a request with an error."""
 
+    def __init__(self, message: str, *, code: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
 
-class _PendingReply:
+
+class ProgramKilled(ProviderError):
+    """The program was ended by a signal: it did not end by itself."""
+
+
+class PendingReply:
     """The answer to one request, once it is there."""
 
     def __init__(self) -> None:
@@ -42,8 +53,9 @@ class _PendingReply:
 
     def result(self) -> Json:
         assert self.reply is not None
-        if self.reply.error is not None:
-            raise ProgramRefused(self.reply.error.message)
+        if (error := self.reply.error) is not None:
+            more = f": {error.data}" if isinstance(error.data, str) and error.data not in error.message else ""
+            raise ProgramRefused(error.message + more, code=error.code)
         return self.reply.result
 
 
@@ -59,18 +71,20 @@ class AgentProcess:
         self._lines = LineDecoder(limit=LINE_BYTES)
         self._caller = Caller(version=version)
         self._unread: deque[Message] = deque()
-        self._pending: dict[int, _PendingReply] = {}
+        self._pending: dict[int, PendingReply] = {}
 
     async def call(self, method: str, params: Json) -> Json:
         """Raises `ProgramRefused`, or `ProviderError` when the program is gone. What else arrives meanwhile is kept."""
-        pending = await self._request(method, params)
+        return await self.wait_reply(await self.begin(method, params))
+
+    async def wait_reply(self, pending: PendingReply) -> Json:
         while pending.reply is None:
             await self._read()
         return pending.result()
 
     async def call_beside(self, method: str, params: Json) -> Json:
         """Like `call`, while another task reads with `next`."""
-        pending = await self._request(method, params)
+        pending = await self.begin(method, params)
         await pending.arrived.wait()
         return pending.result()
 
@@ -80,9 +94,10 @@ class AgentProcess:
             await self._read()
         return found.params
 
-    async def _request(self, method: str, params: Json) -> _PendingReply:
+    async def begin(self, method: str, params: Json) -> PendingReply:
+        """Sends a request and does not wait for its answer."""
         number, line = self._caller.request(method, params)
-        pending = self._pending[number] = _PendingReply()
+        pending = self._pending[number] = PendingReply()
         await self._send(line)
         return pending
 
@@ -92,8 +107,8 @@ class AgentProcess:
     async def answer(self, request_id: str | int, result: Json) -> None:
         await self._send(self._caller.result(request_id, result))
 
-    async def refuse(self, request_id: str | int, why: str) -> None:
-        await self._send(self._caller.error(request_id, METHOD_NOT_FOUND, why))
+    async def refuse(self, request_id: str | int, why: str, *, code: int = METHOD_NOT_FOUND) -> None:
+        await self._send(self._caller.error(request_id, code, why))
 
     @property
     def has_unread(self) -> bool:
@@ -120,7 +135,7 @@ class AgentProcess:
         try:
             lines = self._lines.feed(await self._process.stdout.receive(1 << 16))
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            raise self._gone() from None
+            raise await self._gone() from None
         for line in lines:
             if isinstance(line, TooLong):
                 raise ProviderError(f"{self.name} sent a line of more than {LINE_BYTES} bytes")
@@ -137,12 +152,20 @@ class AgentProcess:
         try:
             await self._process.stdin.send(line)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            raise self._gone() from None
+            raise await self._gone() from None
 
-    def _gone(self) -> ProviderError:
+    async def _gone(self) -> ProviderError:
+        with anyio.move_on_after(EXIT_SECONDS):  # its output ends a moment before its exit code is known
+            await self._process.wait()
         code = self._process.returncode
-        ended = f" with exit code {code}" if code is not None else ""
         said = self._last_words()
+        if code is not None and (code < 0 or code > SHELL_SIGNALS):
+            number = -code if code < 0 else code - SHELL_SIGNALS
+            return ProgramKilled(
+                f"{self.name} was killed by signal {number} in the middle of the turn",
+                info="ResponseStreamDisconnected",
+            )
+        ended = f" with exit code {code}" if code is not None else ""
         return ProviderError(
             f"{self.name} ended{ended} in the middle of the turn{': ' + said if said else ''}",
             info="ResponseStreamDisconnected",

@@ -13,9 +13,11 @@ import anyio
 from msgspec.structs import replace
 
 from hames import __version__
+from hames.agents.acp.known import find_known
 from hames.agents.codex.command import NAME as CODEX
 from hames.agents.codex.command import codex_command
 from hames.app import parts
+from hames.app.acp_agents import acp_models, acp_programs, missing_agent, open_acp_agents
 from hames.app.toolbox import Toolbox, enabled_servers, sandbox_settings
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.config.load import Options
@@ -251,8 +253,10 @@ def check_agent_name(name: str, environment: Mapping[str, str], configured: Coll
         return
     if name == CODEX and not codex_command(environment):
         raise Misconfigured("codex is not installed: npm install -g @openai/codex, or set HAMES_CODEX to its path")
-    if name != CODEX and name not in (installed := Plugins().names("agents")):
-        raise Misconfigured(f"no agent {name!r}; there is: {', '.join((CODEX, *installed, *configured))}")
+    found = [agent.name for agent, _ in find_known(environment)]
+    if name != CODEX and name not in found and name not in (installed := Plugins().names("agents")):
+        there = ", ".join((CODEX, *found, *installed, *configured))
+        raise Misconfigured(missing_agent(name) or f"no agent {name!r}; there is: {there}. hames agents lists them")
 
 
 async def sandbox_report(options: Options, *, runs_here: bool = True) -> "SandboxReport":
@@ -268,9 +272,8 @@ async def sandbox_report(options: Options, *, runs_here: bool = True) -> "Sandbo
 def own_agents(options: Options, store: Store) -> dict[str, Agent]:
     """Agents with a loop of their own that this machine has. What they remember belongs to the threads of the store."""
     command = codex_command(options.environment, str(options.cwd))
-    if not command and not options.agents:
+    if not command and not acp_programs(options):
         return {}
-    from hames.agents.acp.agent import acp_agents
     from hames.agents.codex.agent import CodexAgent
     from hames.sandbox.processes.guardian import Guardian
 
@@ -280,7 +283,7 @@ def own_agents(options: Options, store: Store) -> dict[str, Agent]:
         return store.private_directory(name) if isinstance(store, JsonlStore) else None
 
     environment = options.environment
-    found: dict[str, Agent] = {**acp_agents(options.agents, memory=memory, environment=environment, guard=guard)}
+    found: dict[str, Agent] = {**open_acp_agents(options, memory=memory, guard=guard)}
     if command:
         memory_of_codex = partial(memory, CODEX)
         found[CODEX] = CodexAgent(
@@ -336,13 +339,7 @@ def catalogue(options: Options) -> Catalogue:
             ChatSource(ChatServer(name=name, title=f"the server {name!r}"), options.environment, clock)
             for name in options.own_providers
         ]
-    if options.agents:
-        from hames.providers.agent_models import AgentModels
-
-        sources += [
-            AgentModels(name, display_name=name, description=f"The agent {name!r}: {' '.join(command)}")
-            for name, command in options.agents.items()
-        ]
+    sources += acp_models(options)
     cache, plugins = options.state_dir / "models", Plugins(str(options.cwd))
     return InstalledCatalogue(options.environment, plugins, clock=clock, sources=sources, cache=cache)
 

@@ -22,7 +22,7 @@ SHARED = {
     "--cwd": ("DIR", "the workspace (default: here)"),
     "--data-dir": ("DIR", "where threads are saved (default: .harness in the workspace)"),
     "--model": ("MODEL", "provider/model, or a bare model name; hames models lists them"),
-    "--agent": ("NAME", "use another agent program instead of a model: codex, one of [agents.NAME], or acp:COMMAND"),
+    "--agent": ("NAME", "let another agent do the work: claude, codex, … (hames agents lists them) or acp:COMMAND"),
     "--mode": ("MODE", "plan, ask or auto: how much the agent does by itself"),
     "--approval-policy": ("POLICY", "never, onRequest, unlessTrusted or always"),
     "--sandbox": ("POLICY", "readOnly, workspaceWrite, dangerFullAccess or externalSandbox"),

@@ -32,6 +32,7 @@ COMMANDS = {
     "undo": "take back what the agent did to your files",
     "worktrees": "list, merge, keep or drop the git worktrees of threads",
     "models": "list the available models",
+    "agents": "list the agent programs that can carry out turns: Claude Code, Codex, Gemini, goose, …",
     "login": "save the API key of a model provider, or show which are saved",
     "config": "show each setting and where it comes from",
     "doctor": "check this machine and say what is missing",

@@ -31,7 +31,6 @@ COMMANDS = {
     "proto": "hames app-server",
     "apply": "git diff: changes are made in your files directly",
     "version": "hames --version",
-    "agents": "hames run --option agent=plan, or --agent codex",
 }
 
 _ANYTHING = "--approval-policy never --sandbox dangerFullAccess (no questions and no sandbox)"

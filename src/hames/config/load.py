@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hames.config import words
-from hames.config.agents import read_agents
+from hames.config.agents import AgentProgram, read_agents
 from hames.config.budgets import read_budgets
 from hames.config.choices import one_of
 from hames.config.credentials import Credentials
@@ -111,7 +111,7 @@ class Options(Value):
     language_servers: LanguageServerOptions = LanguageServerOptions()
     """Whether the project's language servers check edited files: `"auto"` (where commands run without a question),
     `"on"`, `"off"`, or a table of servers."""
-    agents: dict[str, tuple[str, ...]] = {}
+    agents: dict[str, AgentProgram] = {}
     """Agent programs that speak ACP, by name: how each is started. `--agent NAME` lets one carry out the turns."""
     own_providers: tuple[str, ...] = ()
     """Names in `[providers.NAME]` that are not built in: servers that speak chat completions."""

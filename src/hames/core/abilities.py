@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from hames.core.engine_rules import EngineRules
+from hames.core.threads import LoadedThread
 from hames.domain.events import Event, Noticed, SettingsChanged
+from hames.domain.ids import TurnId
 from hames.domain.options import Settings
 from hames.domain.state import ThreadState
 from hames.ports import Ability
@@ -52,3 +54,14 @@ def moved_model(state: ThreadState, before: Sequence[Event], rules: EngineRules)
         SettingsChanged(settings=replace(settings, model=model, options={})),
         Noticed(source="hames", name="model_changed", severity="warning", message=words),
     ]
+
+
+async def warn_once(loaded: LoadedThread, rules: EngineRules, turn_id: TurnId) -> None:
+    """Says what is wrong with the configuration, once for each thread that is opened, and what else waits."""
+    warnings = () if loaded.warned else rules.warnings
+    waiting, loaded.notices, loaded.warned = loaded.notices, [], True
+    told = (
+        Noticed(source="hames", name="config", severity="warning", message=words, turn_id=turn_id) for words in warnings
+    )
+    if warnings or waiting:
+        await loaded.thread.emit(*waiting, *told)

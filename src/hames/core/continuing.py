@@ -174,7 +174,7 @@ def task_of(turn: Turn) -> Task:
         return Compact()
     message = next(item for item in turn.items if isinstance(item, UserMessage))
     if turn.kind == "review":
-        return Review(target=ReviewTarget(kind="custom"), message=message)
+        return Review(target=ReviewTarget(kind="custom"), message=message, model=turn.model)
     return Prompt(message=message, output_schema=turn.output_schema)
 
 

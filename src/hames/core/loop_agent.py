@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, Self
 
 import anyio
@@ -9,6 +10,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
 from hames.core import compaction
+from hames.core.agent_tools import AgentTools, NoProvider
 from hames.core.client_tools import client_tools
 from hames.core.context import Memory
 from hames.core.continuing import finish_calls
@@ -80,6 +82,17 @@ class LoopAgent:
     def open(self, state: ThreadState) -> "LoopThread":
         """It may be used without being entered: what it opens for a thread is closed with the thread."""
         return LoopThread(self, self.threads.loaded[state.id])
+
+    def own_tools(self, turn: TurnHandle) -> AgentTools | None:
+        """Our tools for a turn that another agent runs. Where a runner runs every turn, nothing runs here."""
+        return None if self.threads.rules.only_agent else AgentTools(partial(self._tools_turn, turn))
+
+    async def _tools_turn(self, turn: TurnHandle) -> LoopTurn:
+        loaded = self.threads.loaded[turn.thread_id]
+        thread = loaded.agents.get(self.name)
+        if not isinstance(thread, LoopThread):
+            thread = loaded.agents[self.name] = self.open(loaded.thread.state)
+        return await thread.tools_turn(turn)
 
 
 class OpenedTools(NamedTuple):
@@ -198,6 +211,28 @@ class LoopThread:
             budget=self._loaded.turn.budget if self._loaded.turn is not None else None,
             notes=notes,
             text_block_ended=rules.text_block_ended,
+        )
+
+    async def tools_turn(self, turn: TurnHandle) -> LoopTurn:
+        """What our tools need in a turn that another agent runs."""
+        settings = effective(turn.settings)
+        card = self._threads.models.find(settings.model)
+        place = self._place(turn.turn_id, settings)
+        tools, not_offered = allowed_tools(await self._opened_tools(place), card, settings)
+        return LoopTurn(
+            handle=turn,
+            settings=settings,
+            card=card,
+            provider=NoProvider(),
+            tools=tools,
+            place=place,
+            system="",
+            trust=self._agent.trust,
+            clock=self._threads.clock,
+            max_steps=0,
+            max_tokens=0,
+            not_offered=not_offered,
+            rulebook=self._agent.rulebook,
         )
 
     async def _notes(self, settings: Settings, turn_id: TurnId) -> tuple[Note, ...]:

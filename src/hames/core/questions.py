@@ -2,6 +2,7 @@
 
 import logging
 import math
+from collections.abc import Callable
 from contextlib import suppress
 
 import anyio
@@ -60,10 +61,13 @@ class Questions:
             del self._open[question.approval.id]
         self._reopened = [one for one in self._reopened if one.approval.turn_id != turn_id]
 
-    async def ask(self, thread: Thread, approval: Approval, *, patient: bool = False) -> Answer:
+    async def ask(
+        self, thread: Thread, approval: Approval, *, patient: bool = False, withdraws: Callable[[], bool] | None = None
+    ) -> Answer:
         """Waits for an answer. Where nobody who could give one is left, it declines after a while and says so.
 
-        `patient`: it waits for a client, however long that takes. A question that is open already, about the same
+        `patient`: it waits for a client, however long that takes. `withdraws` says, when it is cancelled, whether the
+        question is taken back although the turn goes on. A question that is open already, about the same
         item and the same intent, is not asked a second time: its answer counts.
         """
         before = await self._asked_before(thread, approval)
@@ -78,7 +82,8 @@ class Questions:
             await self._wait(question, patient=patient)
             return question.answer
         except anyio.get_cancelled_exc_class():
-            if is_about_running(approval.intent):  # its call can be over before its turn is
+            # Its call can be over before its turn is.
+            if is_about_running(approval.intent) or (withdraws is not None and withdraws()):
                 await self._withdraw(question)
             raise
         finally:

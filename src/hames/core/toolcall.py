@@ -20,7 +20,7 @@ from hames.domain.arguments import forgive
 from hames.domain.errors import HarnessError, StorageFailed
 from hames.domain.events import ItemCompleted, ItemStarted, Noticed
 from hames.domain.grants import what_changed
-from hames.domain.ids import ItemId
+from hames.domain.ids import CallId, ItemId
 from hames.domain.items import Call, CommandExecution, ItemStatus, Stream, ToolCall, ToolItem, ToolResult
 from hames.domain.json import Json
 from hames.domain.policy import ReadOnly
@@ -57,21 +57,29 @@ async def carry_out_all(turn: LoopTurn, calls: Sequence[Call]) -> None:
             return
 
 
-async def carry_out(turn: LoopTurn, call: Call, *, waiting: ItemId | None = None) -> bool:
+async def carry_out(
+    turn: LoopTurn,
+    call: Call,
+    *,
+    waiting: ItemId | None = None,
+    item_id: ItemId | None = None,
+    is_approved: bool = False,
+) -> bool:
     """False if it was refused, declined or could not be carried out; the loop stops at the first such call.
 
     A command that ran is none of these, whatever its exit code: a search without a match, a test that fails.
 
     `waiting` is the item of a call whose approval was asked by a process that stopped: it has been started, and is
-    asked about again whatever the rules say now.
+    asked about again whatever the rules say now. `item_id` names the item of any other call. `is_approved`: a person
+    has agreed to it already, so only what is forbidden is not done.
     """
     try:
-        job, tool, dropped = _understood(turn, call, waiting)
+        job, tool, dropped = _understood(turn, call, waiting or item_id)
         prepared = await tool.prepare(job)
     except ToolFailed as reason:
         if waiting is not None:
             return await _refused(turn, waiting, "failed", ToolResult(text=str(reason), failed=True))
-        return await _failed(turn, call, _shown(call), str(reason))
+        return await _failed(turn, call, _shown(call), str(reason), item_id)
     # Judged first: a command that is about to be asked about must not be shown as running meanwhile.
     ruling = await _rule(turn, prepared)
     log.debug("tool.called", extra={**_logged(turn, call), "ruling": ruling.action})
@@ -82,6 +90,7 @@ async def carry_out(turn: LoopTurn, call: Call, *, waiting: ItemId | None = None
         refusal = ToolResult(text=f"not allowed: {ruling.reason}", failed=True, reason=ruling.reason)
         return await _refused(turn, item_id, "failed", refusal)
     asks = ruling.action == "ask" or (waiting is not None and not isinstance(prepared.intent, Harmless))
+    asks = asks and not is_approved
     if asks and (declined := await _ask(turn, prepared, ruling)):
         return await _refused(turn, item_id, "declined", declined)
     if changed := await _changed_meanwhile(turn, tool, job, prepared):
@@ -93,6 +102,16 @@ async def carry_out(turn: LoopTurn, call: Call, *, waiting: ItemId | None = None
     took = round((turn.clock.monotonic() - started) * 1000)
     log.info("tool.ended", extra={**_logged(turn, call), "status": finished.status, "ms": took})
     return await _complete(turn, finished, dropped)
+
+
+async def prepare_read(turn: LoopTurn, path: str) -> Work:
+    """The tool `read`, prepared for a file that may be read. Raises `ToolFailed`."""
+    call = Call(id=CallId("read"), name="read", arguments=msgspec.json.encode({"path": path}).decode())
+    job, tool, _ = _understood(turn, call)
+    work = await tool.prepare(job)
+    if (ruling := await _rule(turn, work)).action != "allow":
+        raise ToolFailed(f"not allowed: {ruling.reason}")
+    return work
 
 
 async def _complete(turn: LoopTurn, finished: ToolItem, dropped: tuple[str, ...]) -> bool:
@@ -382,10 +401,11 @@ async def _refused(turn: LoopTurn, item_id: ItemId, status: ItemStatus, result: 
     return False
 
 
-async def _failed(turn: LoopTurn, call: Call, arguments: Json, text: str) -> bool:
+async def _failed(turn: LoopTurn, call: Call, arguments: Json, text: str, item_id: ItemId | None = None) -> bool:
     """It never got as far as doing anything, and people see that it was tried."""
     log.info("tool.refused", extra={**_logged(turn, call), "why": text})
-    item = ToolCall(id=turn.handle.new_item_id(), step=turn.step, call_id=call.id, name=call.name, arguments=arguments)
+    item_id = item_id or turn.handle.new_item_id()
+    item = ToolCall(id=item_id, step=turn.step, call_id=call.id, name=call.name, arguments=arguments)
     done = replace(item, status="failed", result=ToolResult(text=text, failed=True))
     await turn.handle.emit(ItemStarted(turn_id=turn.turn_id, item=item), ItemCompleted(turn_id=turn.turn_id, item=done))
     return False

@@ -41,7 +41,19 @@ from hames.domain.project_notes import Note
 from hames.domain.request import OfferedTool
 from hames.domain.rulings import Ruling
 from hames.domain.state import Called, ThreadState, Turn
-from hames.ports import Clock, Ids, Place, Provider, RuleBook, Tool, Trust, TurnCheckpoint, TurnEvent, TurnHandle
+from hames.ports import (
+    Clock,
+    Ids,
+    OwnTools,
+    Place,
+    Provider,
+    RuleBook,
+    Tool,
+    Trust,
+    TurnCheckpoint,
+    TurnEvent,
+    TurnHandle,
+)
 
 log = logging.getLogger(__name__)
 
@@ -62,10 +74,13 @@ class RunningTurn:
         continued: bool = False,
         patient: bool = False,
         rulebook: RuleBook | None = None,
+        own_tools: Callable[["RunningTurn"], OwnTools | None] = lambda _: None,
+        model: str = "",
     ) -> None:
         """`servers` are the MCP servers of the thread with their values, which are in no log.
 
-        `continued`: another process began the turn. `patient`: its questions wait until a client comes.
+        `model` is the model of this turn alone. `continued`: another process began the turn. `patient`: its questions
+        wait until a client comes.
         """
         self.turn_id = turn_id
         self.continued = continued
@@ -97,6 +112,8 @@ class RunningTurn:
         self._ids = ids
         self._servers = servers
         self._rulebook = rulebook
+        self._model = model
+        self.own_tools = own_tools(self)
         if continued:
             self.step = last_step(current_turn(self))
 
@@ -114,7 +131,8 @@ class RunningTurn:
 
     @property
     def settings(self) -> Settings:
-        return self._thread.state.settings
+        settings = self._thread.state.settings
+        return replace(settings, model=self._model, options={}) if self._model else settings
 
     @property
     def mcp_servers(self) -> tuple[ThreadServer, ...]:
@@ -153,10 +171,8 @@ class RunningTurn:
             return Answer(decision="once")
         rule = ruling.rule if ruling is not None else None
         if ruling is None:  # an agent with a loop of its own: what it asks about is all that we see of it
-            agent = self.settings.agent
-            leaves = isinstance(intent, ChangeFiles) or (isinstance(intent, RunCommand) and intent.unsandboxed)
-            if agent != "code" and leaves:
-                return Answer(decision="reject", note=f"{agent} mode changes nothing")
+            if mode := self._refused_by_mode(intent):
+                return Answer(decision="reject", note=mode)
             judged = await judge_by_rules(self._rulebook, intent, self.settings)
             if judged.action == "deny":
                 return Answer(decision="reject", note=judged.reason)
@@ -177,11 +193,27 @@ class RunningTurn:
         )
         self._waiting.append(self._thread.clock.monotonic())
         try:
-            return await self._questions.ask(self._thread, approval, patient=self._patient)
+            # Another agent may take its question back, or be killed, and its turn goes on.
+            withdraws = None if ruling is not None else lambda: not self.scope.cancel_called
+            return await self._questions.ask(self._thread, approval, patient=self._patient, withdraws=withdraws)
         finally:
             if len(self._waiting) == 1:
                 self.waited_s = self.waited()
             self._waiting.pop()
+
+    async def find_denial(self, intent: Intent) -> str:
+        if mode := self._refused_by_mode(intent):
+            return mode
+        judged = await judge_by_rules(self._rulebook, intent, self.settings)
+        if judged.action == "ask":
+            return f"{judged.reason}, and approvals are off (`never`)"
+        return judged.reason if judged.action == "deny" else ""
+
+    def _refused_by_mode(self, intent: Intent | Elicit) -> str:
+        """What another agent would do in a thread whose mode changes nothing."""
+        agent = self.settings.agent
+        leaves = isinstance(intent, ChangeFiles) or (isinstance(intent, RunCommand) and intent.unsandboxed)
+        return f"{agent} mode changes nothing" if agent != "code" and leaves else ""
 
     async def run(self, work: Callable[[], Awaitable[str]]) -> None:
         """Runs the work until it is done, fails or is interrupted, and ends the turn in the log exactly once."""

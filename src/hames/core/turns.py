@@ -12,13 +12,14 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
 from hames.core import attachments
-from hames.core.abilities import REFUSALS, moved_model, needed_abilities
+from hames.core.abilities import REFUSALS, moved_model, needed_abilities, warn_once
 from hames.core.continuing import CutOffTurns, after_crash, is_ours
 from hames.core.history import find_duplicate_submit, past_events
 from hames.core.loop_agent import LoopAgent, LoopThread
 from hames.core.output_schema import run_task
 from hames.core.prompts import review_prompt
 from hames.core.questions import Questions
+from hames.core.reviewers import find_reviewer, turn_model
 from hames.core.thread import CLOSE_SECONDS, STOPPED
 from hames.core.threads import LoadedThread, Threads
 from hames.core.turn import RunningTurn
@@ -95,7 +96,7 @@ class Turns:
         self.cut_off = CutOffTurns(
             threads,
             self.questions,
-            handle=lambda loaded, turn_id: self._handle(loaded, turn_id, continued=True),
+            handle=self._handle,
             run=lambda loaded, turn, task: self._start(self._run, loaded, turn, task),
             start_next=lambda loaded: self._start(self._next, loaded),
             new_item_id=lambda: ItemId(ids.new("item")),
@@ -172,9 +173,11 @@ class Turns:
         self, loaded: LoadedThread, task: Task, by: Actor | None, *, before: Sequence[Event] = (), meta: Json = NOTHING
     ) -> Turn:
         """Writes that the turn has started, then lets it run. The caller has claimed the thread."""
-        turn = self._handle(loaded, TurnId(self._ids.new("turn")))
+        model = task.model if isinstance(task, Review) else ""
+        turn = self._handle(loaded, TurnId(self._ids.new("turn")), model)
         schema = task.output_schema if isinstance(task, Prompt) else NOTHING
-        started = TurnStarted(turn_id=turn.turn_id, kind=_KINDS[type(task)], output_schema=schema, meta=meta, by=by)
+        kind = _KINDS[type(task)]
+        started = TurnStarted(turn_id=turn.turn_id, kind=kind, output_schema=schema, meta=meta, by=by, model=model)
         events: list[Event] = [*before, *moved_model(loaded.thread.state, before, self._threads.rules), started]
         if not isinstance(task, Compact):
             events.append(ItemStarted(turn_id=turn.turn_id, item=task.message))
@@ -190,7 +193,9 @@ class Turns:
                     loaded.turn = None
         return loaded.thread.state.turns[-1]
 
-    def _handle(self, loaded: LoadedThread, turn_id: TurnId, *, continued: bool = False) -> RunningTurn:
+    def _handle(self, loaded: LoadedThread, turn_id: TurnId, model: str | None = None) -> RunningTurn:
+        """`model` None: another process began the turn."""
+        continued = model is None
         turn = RunningTurn(
             loaded.thread,
             turn_id,
@@ -200,6 +205,8 @@ class Turns:
             continued=continued,
             patient=continued and self._threads.rules.leaves_turns,
             rulebook=self._loop.rulebook,
+            own_tools=self._loop.own_tools,
+            model=turn_model(loaded.thread.state) if model is None else model,
         )
         turn.keeps_questions = is_ours(loaded, self._threads)
         turn.can_continue = turn.keeps_questions and after_crash(loaded, self._threads) != "end"
@@ -226,8 +233,9 @@ class Turns:
 
     async def _run(self, loaded: LoadedThread, turn: RunningTurn, task: Task) -> None:
         async def work() -> str:
-            await self._warn(loaded, turn.turn_id)
-            agent = await self._agent(loaded)
+            await warn_once(loaded, self._threads.rules, turn.turn_id)
+            agent = await self._agent(loaded, turn.settings)
+            turn.keeps_questions = isinstance(agent, LoopThread)
             turn.can_continue = "continue" in agent.abilities and after_crash(loaded, self._threads) != "end"
             if turn.continued:
                 await self.cut_off.permit(loaded, turn, agent)
@@ -245,13 +253,6 @@ class Turns:
             if loaded.turn is turn:
                 loaded.turn = None
         await self._next(loaded)
-
-    async def _warn(self, loaded: LoadedThread, turn_id: TurnId) -> None:
-        """Says what is wrong with the configuration, once for each thread that is opened, and what else waits."""
-        warnings = () if loaded.warned else self._threads.rules.warnings
-        waiting, loaded.notices, loaded.warned = loaded.notices, [], True
-        if warnings or waiting:
-            await loaded.thread.emit(*waiting, *(_warning("config", words, turn_id) for words in warnings))
 
     async def _agent(self, loaded: LoadedThread, settings: Settings | None = None) -> AgentThread:
         """Who runs this thread's turns: the agent that its model belongs to, else our own loop.
@@ -354,16 +355,18 @@ class Turns:
 
     async def review(self, command: StartReview) -> Turn:
         loaded = await self._ready(command.thread_id)
-        content = review_prompt(command.target)
-        message = await self._message(content, loaded.thread.state.settings.cwd, None, NOTHING, command.by)
+        content, settings = review_prompt(command.target), loaded.thread.state.settings
+        message = await self._message(content, settings.cwd, None, NOTHING, command.by)
+        model = find_reviewer(command.reviewer, self._agents, self._threads)
+        settings = replace(settings, model=model or settings.model)
         with self._claim(loaded):
-            await self._agent_with(loaded, "review")
-            await self._check_abilities(loaded, loaded.thread.state.settings)
-            return await self._begin(loaded, Review(target=command.target, message=message), command.by)
+            await self._agent_with(loaded, "review", settings)
+            await self._check_abilities(loaded, settings)
+            return await self._begin(loaded, Review(target=command.target, message=message, model=model), command.by)
 
-    async def _agent_with(self, loaded: LoadedThread, ability: Ability) -> AgentThread:
+    async def _agent_with(self, loaded: LoadedThread, ability: Ability, chosen: Settings | None = None) -> AgentThread:
         """Raises `InvalidCommand` for an agent that cannot do this."""
-        agent = await self._agent(loaded)
+        agent = await self._agent(loaded, chosen)
         if ability not in agent.abilities:
             raise InvalidCommand(f"the agent of this thread {REFUSALS[ability]}")
         return agent
@@ -439,7 +442,3 @@ class Turns:
 
 
 _KINDS: dict[type[Task], TurnKind] = {Prompt: "prompt", Review: "review", Compact: "compact"}
-
-
-def _warning(name: str, words: str, turn_id: TurnId) -> Noticed:
-    return Noticed(source="hames", name=name, severity="warning", message=words, turn_id=turn_id)

@@ -156,9 +156,29 @@ class ReviewTarget(Value):
     text: str = ""
 
 
+def split_reviewer(words: str) -> tuple[str, str]:
+    """What was typed behind `/review`: the agent of `--agent NAME` in front, and the rest.
+
+    >>> split_reviewer("--agent claude the last commit")
+    ('claude', 'the last commit')
+    >>> split_reviewer("the last commit")
+    ('', 'the last commit')
+    """
+    flag, _, rest = words.strip().partition(" ")
+    if flag.startswith("--agent="):
+        return flag.removeprefix("--agent="), rest.strip()
+    if flag != "--agent":
+        return "", words.strip()
+    name, _, rest = rest.strip().partition(" ")
+    return name, rest.strip()
+
+
 class StartReview(ChangingCommand):
+    """`reviewer` is the agent or model that reviews: `claude`, `openai/gpt-5`. Empty: the thread's own."""
+
     thread_id: ThreadId
     target: ReviewTarget
+    reviewer: str = ""
 
 
 class ChangeSettings(ChangingCommand):

@@ -106,6 +106,8 @@ class TurnStarted(_Event, tag="turn_started", kw_only=True):
     """The JSON Schema that the final answer has to match."""
     meta: Json = NOTHING
     by: Actor | None = None
+    model: str = ""
+    """The model of this turn alone, where it is not the thread's: a review by another agent."""
 
 
 class ItemStarted(_Event, tag="item_started"):

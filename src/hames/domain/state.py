@@ -100,6 +100,8 @@ class Turn(Value):
     meta: Json = NOTHING
     crashes: int = 0
     """How often its process died and the turn was continued."""
+    model: str = ""
+    """The model of this turn alone; empty: the thread's."""
     paused: bool = False
     """A server was stopped in good order while it ran, and it has not been continued since."""
     by: Actor | None = None
@@ -225,6 +227,7 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
                 output_schema=event.output_schema,
                 meta=event.meta,
                 by=event.by,
+                model=event.model,
             )
             return replace(state, seq=record.seq, updated_at_ms=record.at_ms, turns=(*state.turns, turn))
         case ItemStarted(item=item):

@@ -3,7 +3,18 @@
 Rooms implement these and import no other room; `app` joins them.
 """
 
-from hames.ports.agent import Ability, Agent, AgentThread, Compact, Prompt, Review, Task, TurnEvent, TurnHandle
+from hames.ports.agent import (
+    Ability,
+    Agent,
+    AgentThread,
+    Compact,
+    OwnTools,
+    Prompt,
+    Review,
+    Task,
+    TurnEvent,
+    TurnHandle,
+)
 from hames.ports.checkpoints import Checkpoints, TurnCheckpoint
 from hames.ports.clock import Clock, Ids
 from hames.ports.model import Models, Provider
@@ -82,6 +93,7 @@ __all__ = [
     "MadeWorktree",
     "Models",
     "Notes",
+    "OwnTools",
     "Peer",
     "PeerAnswer",
     "PeerLink",

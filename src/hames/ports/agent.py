@@ -37,6 +37,8 @@ class Review(Value):
 
     target: ReviewTarget
     message: UserMessage
+    model: str = ""
+    """The model of this review alone; empty: the thread's."""
 
 
 class Compact(Value):
@@ -57,6 +59,24 @@ TurnEvent = (
     ItemStarted | ItemCompleted | ToolCalled | StepVoided | UsageReported | Noticed | ContextAdded | ContextTrimmed
 )
 """What an agent may write into the log of its turn."""
+
+
+class OwnTools(Protocol):
+    """Our own tools, for an agent that asks its client to run commands and to write files.
+
+    Rules, approvals, sandbox and undo hold as they do for our own loop, and each use is an item of the turn.
+    """
+
+    async def use(self, name: str, arguments: dict[str, Json], *, item_id: ItemId, is_approved: bool = False) -> Item:
+        """Returns the item as it ended, whatever happened. `is_approved`: a person agreed to exactly this already.
+
+        It may be cancelled: then the item is completed as interrupted.
+        """
+        ...
+
+    async def read_text(self, path: str) -> str:
+        """A file of the workspace, unless a rule forbids it. Raises `ToolFailed`."""
+        ...
 
 
 class TurnHandle(Protocol):
@@ -106,6 +126,18 @@ class TurnHandle(Protocol):
 
     async def emit(self, *events: TurnEvent) -> None:
         """Writes events of this turn as they are, all in one write."""
+        ...
+
+    @property
+    def own_tools(self) -> OwnTools | None:
+        """None: nothing runs on this machine. They are opened when the first of them is used."""
+        ...
+
+    async def find_denial(self, intent: Intent) -> str:
+        """Why this may not happen whoever is asked: a rule, or a mode that changes nothing. Empty: nothing forbids it.
+
+        For an agent whose question is answered without a person.
+        """
         ...
 
     async def ask(

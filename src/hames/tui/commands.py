@@ -9,6 +9,7 @@ from hames.client.appserver.client import text_of
 from hames.client.appserver.link import AppServerError, ConnectionClosed
 from hames.config.project import other_agents_files
 from hames.domain import modes
+from hames.domain.commands import split_reviewer
 from hames.domain.display import printable, visible
 from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint import messages as m
@@ -307,7 +308,8 @@ class Commands:
             await self._session.connected.compact_thread(thread_id)
 
     async def _review(self, rest: str) -> None:
-        await self._session.start_review(m.Custom(instructions=rest) if rest else m.UncommittedChanges())
+        reviewer, rest = split_reviewer(rest)
+        await self._session.start_review(m.Custom(instructions=rest) if rest else m.UncommittedChanges(), reviewer)
 
     async def _init(self, rest: str) -> None:
         await self._session.send(f"{INIT}\n\n{rest}".strip(), queued=False, typed="")

@@ -24,7 +24,7 @@ COMMANDS = {
     "options": "all options of the model and the agent",
     "context": "show what fills the model's context",
     "compact": "replace the conversation so far by a summary, to save context",
-    "review": "review the uncommitted changes: /review, or /review WHAT",
+    "review": "review the uncommitted changes: /review, /review WHAT, or /review --agent NAME for another agent's eyes",
     "init": "let the agent write AGENTS.md, the project's notes for agents",
     "diff": "show uncommitted changes (git diff)",
     "undo": "take back what the last turn did to files; /undo FILE only there",

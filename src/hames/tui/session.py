@@ -295,11 +295,11 @@ class Session:
         if isinstance(asked.params, m.ElicitationParams) and not isinstance(decision, Filled):
             self._view.note(f"{ELICITATION_ENDINGS[decision]} {asked.params.server_name}")
 
-    async def start_review(self, target: m.ReviewTarget) -> None:
+    async def start_review(self, target: m.ReviewTarget, reviewer: str = "") -> None:
         if not self.talk.thread_id:
             await self.begin_thread()
         talk = self.talk
-        turn = await self.connected.start_review(talk.thread_id, target)
+        turn = await self.connected.start_review(talk.thread_id, target, reviewer=reviewer)
         talk.review_turn_id = turn.id
         self._view.show_status()
 

@@ -1,63 +1,132 @@
-"""One turn of an ACP agent, as it happens: its updates told as our items, its questions asked here."""
+"""One turn of an ACP agent, as it happens: its updates told as our items, its questions asked here.
 
+Version 1 answers `session/prompt` when the turn is over; version 2 answers at once, and says that it is idle when the
+turn is over. Everything else differs only in its shape.
+"""
+
+import codecs
+import contextlib
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 
 import anyio
 from msgspec.structs import replace
 
-from hames.agents.acp.items import AcpItem, ToolState, completed_item, intent, opened_item, plan_item
+from hames.agents.acp.client_methods import METHODS, ClientMethods
+from hames.agents.acp.connection import LATEST, AcpConnection
+from hames.agents.acp.items import (
+    AcpItem,
+    ToolState,
+    block_text,
+    completed_item,
+    opened_item,
+    plain_text,
+    plan_item,
+    terminal_bytes,
+)
+from hames.agents.acp.permissions import Permissions, permission_call
 from hames.agents.asking import Answering, read_beside_questions
-from hames.agents.process import AgentProcess, ProgramRefused
+from hames.agents.process import PendingReply, ProgramRefused
 from hames.codecs.jsonrpc_peer import ServerRequest
 from hames.domain.errors import ProviderError
 from hames.domain.events import Noticed, UsageReported
-from hames.domain.items import AgentMessage, CommandExecution, Reasoning
+from hames.domain.items import AgentMessage, CommandExecution, ItemStatus, Plan, Reasoning
 from hames.domain.json import Json
-from hames.domain.policy import Decision
 from hames.domain.usage import Usage
 from hames.ports import TurnHandle
 
 CANCEL_SECONDS = 2.0
-KINDS: dict[Decision, tuple[str, ...]] = {
-    "once": ("allow_once", "allow_always"),
-    "always": ("allow_always", "allow_once"),
-    "reject": ("reject_once", "reject_always"),
-    "void": (),
+WORDS = {
+    "agent_message_chunk": AgentMessage,
+    "agent_message": AgentMessage,
+    "agent_thought_chunk": Reasoning,
+    "agent_thought": Reasoning,
 }
-"""Which kind of option stands for a decision, the best first."""
+CUT_OFF = "cut off: the agent was killed. It may have run, wholly or in part"
+
+
+@dataclass(slots=True)
+class ShownCall:
+    """A tool call of the agent's, and its item once it is known what is called."""
+
+    state: ToolState
+    item: AcpItem | None = None
+    output: str = ""
+    """What was streamed of its output."""
+    decoder: codecs.IncrementalDecoder = field(
+        default_factory=lambda: codecs.getincrementaldecoder("utf-8")(errors="replace")
+    )
 
 
 class AcpTurn:
-    def __init__(self, process: AgentProcess, turn: TurnHandle, session: str, name: str) -> None:
-        self._process = process
+    def __init__(
+        self,
+        connection: AcpConnection,
+        turn: TurnHandle,
+        session: str,
+        *,
+        learn: Callable[[str, dict[str, Json]], None] = lambda _kind, _update: None,
+    ) -> None:
+        """`learn` hears what the agent says about its options and commands."""
+        self._process = connection.process
+        self._version = connection.version
         self._turn = turn
         self._session = session
-        self._name = name
-        self._tools: dict[str, tuple[AcpItem, ToolState]] = {}
+        self._name = connection.name
+        self._learn = learn
+        self._calls: dict[str, ShownCall] = {}
         self._words: AgentMessage | Reasoning | None = None
         """The message that grows."""
         self._message_id: Json = None
+        self._said: dict[str, str] = {}
+        """The text of each message so far, by the agent's name for it."""
+        self._plan: Plan | None = None
+        self._context_tokens = 0
+        self._started = False
+        self._idle: dict[str, Json] | None = None
+        self._is_idle = anyio.Event()
+        self._prompt: PendingReply | None = None
         self._handling = anyio.Lock(fast_acquire=True)
+        self._permissions = Permissions(connection.process, turn, connection.name)
+        self._client = ClientMethods(connection.process, turn, self._permissions)
 
     async def run(self, prompt: list[Json]) -> str:
-        """Until the agent has answered the prompt. Raises `HarnessError`."""
-        return await read_beside_questions(partial(self._run, prompt))
+        """Until the agent's turn is over. Raises `HarnessError`."""
+        try:
+            return await read_beside_questions(partial(self._run, prompt))
+        finally:
+            await self._client.close()
 
     async def _run(self, prompt: list[Json], beside: Callable[[Answering], None]) -> str:
         beside(partial(self._read, beside))
-        params: Json = {"sessionId": self._session, "prompt": prompt}
+        self._prompt = await self._process.begin("session/prompt", {"sessionId": self._session, "prompt": prompt})
+        await self._prompt.arrived.wait()
         try:
-            answer = await self._process.call_beside("session/prompt", params)
+            answer = self._prompt.result()
         except ProgramRefused as refusal:
             raise ProviderError(f"{self._name} refused: {refusal}") from None
+        if self._version == LATEST:
+            await self._is_idle.wait()
+            answer = self._idle
         await self._handle_unread(beside)  # what came before the answer
         await self._end_words()
+        await self._end_calls()
         await self._report_usage(answer)
-        reason = answer.get("stopReason") if isinstance(answer, dict) else None
-        if reason == "cancelled":
-            raise ProviderError(f"{self._name} cancelled the turn")
-        return reason if isinstance(reason, str) else "end_turn"
+        return self._stop_reason(answer)
+
+    def _stop_reason(self, answer: Json) -> str:
+        match answer:
+            case {"stopReason": "cancelled"}:
+                raise ProviderError(f"{self._name} cancelled the turn")
+            case {"stopReason": "error"}:
+                error = answer.get("error")
+                said = error.get("message") if isinstance(error, dict) else None
+                raise ProviderError(f"{self._name} failed: {said}" if said else f"{self._name} failed")
+            case {"stopReason": str(reason)}:
+                return reason
+            case _:
+                return "end_turn"
 
     async def _read(self, beside: Callable[[Answering], None]) -> None:
         while True:
@@ -71,113 +140,256 @@ class AcpTurn:
                 await self._handle(await self._process.next(), beside)
 
     async def cancel(self) -> None:
-        with anyio.move_on_after(CANCEL_SECONDS, shield=True):
+        """Tells the agent to stop, and waits a moment, so that its own record of the session knows."""
+        with anyio.move_on_after(CANCEL_SECONDS, shield=True), contextlib.suppress(ProgramRefused, ProviderError):
+            await self._permissions.cancel_all()
             await self._process.notify("session/cancel", {"sessionId": self._session})
+            if self._prompt is not None:
+                await self._process.wait_reply(self._prompt)
+            while self._version == LATEST and self._idle is None:
+                message = await self._process.next()
+                if isinstance(message, ServerRequest):
+                    await self._process.refuse(message.id, "the turn was cancelled")
+                else:
+                    self._note_state(message.params)
+
+    async def close_cut_off(self) -> None:
+        """Closes what is open because the agent was killed."""
+        if self._words is not None:
+            await self._turn.complete(replace(self._words, status="interrupted"))
+            self._words = None
+        for call in self._calls.values():
+            if call.item is not None and call.item.status == "running":
+                state = replace(call.state, text=CUT_OFF)
+                call.item = completed_item(call.item, state, "interrupted")
+                await self._turn.complete(call.item)
+
+    # -- what the agent sends
 
     async def _handle(self, message: object, beside: Callable[[Answering], None]) -> None:
         if isinstance(message, ServerRequest):
-            if message.method == "session/request_permission":
-                await self._tool(_tool_call(message.params))
-                beside(partial(self._ask, message))
-            else:
-                await self._process.refuse(message.id, f"no method {message.method!r}")
+            await self._request(message, beside)
             return
-        match message:
-            case _ if getattr(message, "method", "") != "session/update":
-                return
-            case _:
-                params: Json = getattr(message, "params", None)
-        match params:
-            case {"sessionId": str(session), "update": {"sessionUpdate": str(kind)} as update} if (
-                session == self._session
-            ):
-                await self._update(kind, update)
+        method: str = getattr(message, "method", "")
+        params: Json = getattr(message, "params", None)
+        match method, params:
+            case "session/update", {"sessionId": str(session), "update": {"sessionUpdate": str(kind)} as update}:
+                if session == self._session:
+                    await self._update(kind, update)
+            case "$/cancel_request", {"requestId": str() | int() as request_id}:
+                self._permissions.withdraw(request_id)
             case _:
                 pass
 
+    async def _request(self, request: ServerRequest, beside: Callable[[Answering], None]) -> None:
+        if request.method == "session/request_permission":
+            call = permission_call(request)
+            shown = await self._tool(call, show=True)
+            assert shown.item is not None
+            self._permissions.begin(request)
+            beside(partial(self._permissions.ask, request, shown.item, shown.state))
+        elif request.method == "elicitation/create":
+            await self._end_words()
+            self._permissions.begin(request)
+            beside(partial(self._permissions.elicit, request))
+        elif request.method in METHODS and self._client.is_offered:
+            await self._end_words()
+            beside(partial(self._client.answer, request))
+        else:
+            await self._process.refuse(request.id, f"no method {request.method!r}")
+
     async def _update(self, kind: str, update: dict[str, Json]) -> None:
         match kind, update:
-            case "agent_message_chunk" | "agent_thought_chunk", {"content": {"type": "text", "text": str(text)}}:
-                await self._say(kind, update.get("messageId"), text)
+            case "agent_message_chunk" | "agent_thought_chunk", {"content": content}:
+                await self._say(kind, update.get("messageId"), block_text(content))
+            case "agent_message" | "agent_thought", {"content": [*blocks]}:
+                await self._say_whole(kind, update.get("messageId"), "".join(map(block_text, blocks)))
             case "tool_call" | "tool_call_update", {"toolCallId": str()}:
                 await self._tool(update)
-            case "plan", {"entries": [*entries]} if entries:
-                await self._end_words()
-                item = plan_item(entries, self._turn.new_item_id(), self._turn.step)
-                await self._turn.start(item)
-                await self._turn.complete(replace(item, status="completed"))
+            case "tool_call_content_chunk", {"toolCallId": str(call_id), "content": content}:
+                await self._tool_state(call_id, self._call(call_id).state.with_content(content))
+            case "terminal_update" | "terminal_output_chunk", {"terminalId": str(terminal)}:
+                await self._terminal(terminal, update)
+            case "plan", {"entries": [*entries]}:
+                await self._show_plan(entries)
+            case "plan_update", {"plan": {"entries": [*entries]}}:
+                await self._show_plan(entries)
             case "notice", {"title": str(title)}:
-                severity = "info" if update.get("severity") == "info" else "warning"
-                notice = Noticed(source=self._name, name="notice", message=title, severity=severity)
-                await self._turn.emit(replace(notice, turn_id=self._turn.turn_id))
+                more = update.get("description")
+                words = f"{title}: {more}" if isinstance(more, str) and more else title
+                await self._notice("notice", words, is_warning=update.get("severity") != "info")
+            case "compaction_update", {"status": "completed"}:
+                await self._notice("compacted", f"{self._name} summarised its conversation")
+            case "current_mode_update", {"currentModeId": str(mode)}:
+                await self._notice("agent_mode", f"{self._name} is now in its mode {mode!r}")
+            case "usage_update", {"used": int(used)}:
+                self._context_tokens = used
+            case "state_update", _:
+                self._note_state({"update": update})
+            case "config_option_update" | "available_commands_update", _:
+                self._learn(kind, update)
             case _:
                 pass
+
+    def _note_state(self, params: Json) -> None:
+        match params:
+            case {"update": {"sessionUpdate": "state_update", "state": "running"}}:
+                self._started = True
+            case {"update": {"sessionUpdate": "state_update", "state": "idle"} as update}:
+                # Before the turn has begun, an agent may still tell how its session was.
+                if self._started or update.get("stopReason") is not None:
+                    self._idle = update
+                    self._is_idle.set()
+            case _:
+                pass
+
+    # -- words
 
     async def _say(self, kind: str, message_id: Json, text: str) -> None:
         if not text:
             return
-        shape = AgentMessage if kind == "agent_message_chunk" else Reasoning
+        shape = WORDS[kind]
         if not isinstance(self._words, shape) or (message_id is not None and message_id != self._message_id):
             await self._end_words()
             self._words = shape(id=self._turn.new_item_id(), step=self._turn.step)
             self._message_id = message_id
             await self._turn.start(self._words)
+        if isinstance(message_id, str):
+            self._said[message_id] = self._said.get(message_id, "") + text
         await self._turn.append(self._words.id, text, "text")
+
+    async def _say_whole(self, kind: str, message_id: Json, text: str) -> None:
+        """A whole message (version 2): what was not streamed of it is told now."""
+        said = self._said.get(message_id, "") if isinstance(message_id, str) else ""
+        if text.startswith(said):
+            await self._say(kind, message_id, text[len(said) :])
 
     async def _end_words(self) -> None:
         if self._words is not None:
             item, self._words, self._message_id = self._words, None, None
             await self._turn.complete(replace(item, status="completed"))
 
-    async def _tool(self, update: dict[str, Json]) -> None:
-        call_id = str(update.get("toolCallId"))
+    async def _show_plan(self, entries: list[Json]) -> None:
+        item = plan_item(entries, self._turn.new_item_id(), self._turn.step)
+        if not item.entries or (self._plan is not None and self._plan.entries == item.entries):
+            return
+        self._plan = item
         await self._end_words()
-        if call_id not in self._tools:
-            state = ToolState(call_id=call_id).updated(update)
-            item = opened_item(state, self._turn.new_item_id(), self._turn.step, self._turn.settings.cwd)
-            self._tools[call_id] = item, state
-            await self._turn.start(item)
-        else:
-            item, state = self._tools[call_id]
-            if item.status != "running":
-                return
-            state = state.updated(update)
-        if (status := state.ended) is not None:
-            if isinstance(item, CommandExecution) and state.text:  # the agent sends all of it anew each time
-                await self._turn.append(item.id, state.text, "output")
-            item = completed_item(item, state, status)
-            await self._turn.complete(item)
-        self._tools[call_id] = item, state
+        await self._turn.start(item)
+        await self._turn.complete(replace(item, status="completed"))
 
-    async def _ask(self, request: ServerRequest) -> None:
-        call = _tool_call(request.params)
-        item, state = self._tools[str(call.get("toolCallId"))]
-        options: list[Json] = request.params.get("options") or [] if isinstance(request.params, dict) else []
-        if self._turn.settings.approval_policy == "never":
-            decision: Decision = "once"
-        else:
-            decision = (await self._turn.ask(item.id, intent(item, state), f"{self._name} asks")).decision
-        for kind in KINDS[decision]:
-            for option in options:
-                if isinstance(option, dict) and option.get("kind") == kind:
-                    chosen = {"outcome": "selected", "optionId": option.get("optionId")}
-                    await self._process.answer(request.id, {"outcome": chosen})
-                    return
-        await self._process.answer(request.id, {"outcome": {"outcome": "cancelled"}})
+    async def _notice(self, name: str, words: str, *, is_warning: bool = False) -> None:
+        severity = "warning" if is_warning else "info"
+        turn_id = self._turn.turn_id
+        await self._turn.emit(Noticed(source=self._name, name=name, message=words, severity=severity, turn_id=turn_id))
 
-    async def _report_usage(self, answer: Json) -> None:
-        match answer:
-            case {"usage": {"inputTokens": int(given), "outputTokens": int(said)}}:
-                usage = Usage(input_tokens=given, output_tokens=said)
-                model = self._turn.settings.model
-                await self._turn.emit(UsageReported(turn_id=self._turn.turn_id, model=model, usage=usage))
+    # -- tool calls
+
+    def _call(self, call_id: str) -> ShownCall:
+        if call_id not in self._calls:
+            self._calls[call_id] = ShownCall(ToolState(call_id=call_id))
+        return self._calls[call_id]
+
+    async def _tool(self, update: dict[str, Json], *, show: bool = False) -> ShownCall:
+        call_id = str(update.get("toolCallId"))
+        call = self._call(call_id)
+        await self._tool_state(call_id, call.state.updated(update), show=show)
+        match update.get("_meta"):  # version 1 has no stream for output; some agents send it beside
+            case {"terminal_output": {"data": str(data)}}:
+                await self._stream(call, data)
+            case _:
+                pass
+        return call
+
+    async def _tool_state(self, call_id: str, state: ToolState, *, show: bool = False) -> None:
+        call = self._calls[call_id]
+        if call.item is not None and call.item.status != "running":
+            return
+        call.state = state
+        if self._client.owns(state.terminals):  # the command is shown as ours already
+            return
+        if call.item is None and (show or state.is_ready):
+            await self._end_words()
+            call.item = opened_item(state, self._turn.new_item_id(), self._turn.step, self._turn.settings.cwd)
+            await self._turn.start(call.item)
+        if isinstance(call.item, CommandExecution) and not state.terminals:
+            await self._stream_content(call)
+        if call.item is not None and (status := state.ended) is not None:
+            await self._complete(call, status)
+
+    async def _stream_content(self, call: ShownCall) -> None:
+        """Output as content: the agent sends all of it anew each time."""
+        text = plain_text(call.state.text)
+        if text.startswith(call.output):
+            await self._stream(call, text[len(call.output) :])
+        elif text and call.state.ended is not None:
+            await self._stream(call, f"\n{text}")
+
+    async def _stream(self, call: ShownCall, text: str) -> None:
+        if not text:
+            return
+        if call.item is None:
+            call.state = replace(call.state, status="in_progress")
+            await self._tool_state(call.state.call_id, call.state)
+        if isinstance(call.item, CommandExecution) and call.item.status == "running":
+            call.output += text
+            await self._turn.append(call.item.id, text, "output")
+
+    async def _terminal(self, terminal: str, update: dict[str, Json]) -> None:
+        """Output of a command of the agent's own (version 2)."""
+        call = next((one for one in self._calls.values() if terminal in one.state.terminals), None)
+        if call is None:
+            call = self._call(terminal)
+            call.state = replace(call.state, kind="execute", terminals=(terminal,))
+        if isinstance(command := update.get("command"), str) and not call.state.raw_input:
+            call.state = replace(call.state, raw_input={"command": command})
+        match update:
+            case {"data": str(data)}:
+                await self._stream(call, call.decoder.decode(terminal_bytes(data)))
+            case {"output": {"data": str(data)}}:
+                whole = terminal_bytes(data).decode(errors="replace")
+                if whole.startswith(call.output):
+                    await self._stream(call, whole[len(call.output) :])
+            case _:
+                pass
+        match update.get("exitStatus"):
+            case {"exitCode": int(code)}:
+                call.state = replace(call.state, exit_code=code)
             case _:
                 pass
 
+    async def _complete(self, call: ShownCall, status: ItemStatus) -> None:
+        assert call.item is not None
+        if status == "failed" and call.state.call_id in self._permissions.declined:
+            status = "declined"
+        call.item = completed_item(call.item, call.state, status, call.output)
+        await self._turn.complete(call.item)
 
-def _tool_call(params: Json) -> dict[str, Json]:
-    match params:
-        case {"toolCall": {"toolCallId": str()} as call}:
-            return call
-        case _:
-            return {"toolCallId": "unnamed", "title": "a tool"}
+    async def _end_calls(self) -> None:
+        """Calls that the agent never told the end of. Some tell none; the turn went on behind them."""
+        for call in self._calls.values():
+            if call.item is not None and call.item.status == "running":
+                declined = call.state.call_id in self._permissions.declined
+                await self._complete(call, "failed" if declined else "completed")
+
+    async def _report_usage(self, answer: Json) -> None:
+        match answer:
+            case {"usage": {"inputTokens": int(given), "outputTokens": int(said)} as told}:
+                usage = Usage(
+                    input_tokens=given,
+                    output_tokens=said,
+                    thinking_tokens=_count(told, "thoughtTokens"),
+                    cache_read_tokens=_count(told, "cachedReadTokens"),
+                    cache_write_tokens=_count(told, "cachedWriteTokens"),
+                )
+            case _ if self._context_tokens:  # all that it tells is how full its window is
+                usage = Usage(input_tokens=self._context_tokens)
+            case _:
+                return
+        model = self._turn.settings.model
+        await self._turn.emit(UsageReported(turn_id=self._turn.turn_id, model=model, usage=usage))
+
+
+def _count(told: dict[str, Json], member: str) -> int:
+    value = told.get(member)
+    return value if isinstance(value, int) else 0

@@ -222,8 +222,8 @@ class AppServerClient(AppServerConnection):
     async def interrupt_turn(self, thread_id: str, turn_id: str) -> None:
         await self._call("turn/interrupt", m.TurnInterruptParams(thread_id=thread_id, turn_id=turn_id), m.Empty)
 
-    async def start_review(self, thread_id: str, target: m.ReviewTarget) -> m.Turn:
-        given = m.ReviewStartParams(thread_id=thread_id, target=target)
+    async def start_review(self, thread_id: str, target: m.ReviewTarget, *, reviewer: str = "") -> m.Turn:
+        given = m.ReviewStartParams(thread_id=thread_id, target=target, reviewer=reviewer)
         return (await self._call("review/start", given, m.ReviewStartResult)).turn
 
     async def queue_prompt(self, thread_id: str, inputs: Inputs) -> m.ThreadQueueAddResult:

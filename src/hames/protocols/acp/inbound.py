@@ -17,6 +17,7 @@ from hames.domain.commands import (
     ReviewTarget,
     StartReview,
     SubmitPrompt,
+    split_reviewer,
 )
 from hames.domain.errors import InvalidCommand
 from hames.domain.ids import ThreadId
@@ -143,8 +144,9 @@ def prompt(params: Params) -> SubmitPrompt | CompactThread | StartReview:
 def _command(thread_id: ThreadId, name: str, rest: str) -> CompactThread | StartReview:
     if name == "compact":
         return CompactThread(thread_id=thread_id)
+    reviewer, rest = split_reviewer(rest)
     target = ReviewTarget(kind="custom", text=rest) if rest else ReviewTarget(kind="uncommittedChanges")
-    return StartReview(thread_id=thread_id, target=target)
+    return StartReview(thread_id=thread_id, target=target, reviewer=reviewer)
 
 
 def typed(params: Params) -> str:

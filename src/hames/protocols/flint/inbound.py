@@ -307,7 +307,8 @@ def _turn_interrupt(params: Params) -> InterruptTurn:
 
 def _review_start(params: Params) -> StartReview:
     given = read(params, m.ReviewStartParams)
-    return StartReview(thread_id=thread_id(given.thread_id), target=_target(given.target))
+    target = _target(given.target)
+    return StartReview(thread_id=thread_id(given.thread_id), target=target, reviewer=given.reviewer)
 
 
 def _target(target: m.ReviewTarget) -> ReviewTarget:

@@ -12,7 +12,7 @@ from hames.domain.items import STREAMS, Item, Stream
 from hames.domain.options import Settings, ThreadServer
 from hames.domain.rulings import Ruling
 from hames.domain.state import ThreadState, apply
-from hames.ports import Task, TurnEvent
+from hames.ports import OwnTools, Task, TurnEvent
 
 
 class FakeTurn:
@@ -61,6 +61,14 @@ class FakeTurn:
 
     async def emit(self, *events: TurnEvent) -> None:
         await self._emit(*events)
+
+    @property
+    def own_tools(self) -> OwnTools | None:
+        return None
+
+    async def find_denial(self, intent: Intent) -> str:  # noqa: ARG002
+        await checkpoint()
+        return ""
 
     async def ask(
         self,

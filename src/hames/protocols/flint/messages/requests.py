@@ -267,6 +267,8 @@ ReviewTarget = UncommittedChanges | BaseBranch | Commit | Custom
 class ReviewStartParams(Wire):
     thread_id: str
     target: ReviewTarget
+    reviewer: str = ""
+    """Another agent or model that reviews: `claude`, `codex`, `openai/gpt-5`."""
 
 
 class ReviewStartResult(Wire):
