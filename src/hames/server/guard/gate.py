@@ -18,9 +18,9 @@ PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 UPLOADS = "/uploads"
 SIGN_IN = "/sign-in"
 """The one thing that somebody without a token may send."""
-ACP = "/acp"
-BODYLESS = frozenset({"/cancel", ACP})
-"""A specification gives these no body (DELETE, at `/acp`), so they need not say what it is."""
+ACP, MCP = "/acp", "/mcp"
+BODYLESS = frozenset({"/cancel", ACP, MCP})
+"""A specification gives these no body (DELETE, at `/acp` and `/mcp`), so they need not say what it is."""
 OPEN = ("/healthz", "/readyz", "/assets/", "/t/")
 OPEN_FILES = (".svg", ".ico", ".webmanifest", ".md", ".js")
 """Nothing secret is there: no token is asked for the page and the files beside it."""
