@@ -227,7 +227,7 @@ async def test_over_http_one_thread_is_seen_live_over_sse_and_sync(tmp_path: Pat
                 ):
                     await client.call_tool("hames-reply", {"threadId": thread, "prompt": "more"})
                     await follower.until(lambda state: "More." in json.dumps(state))
-                    await stream.until("status", status="idle")
+                    await stream.until("text", content="More.")
 
 
 async def _ignore(_progress: float, _total: float | None, _message: str | None) -> None:

@@ -34,8 +34,10 @@ from hames.server.http.routes import Endpoint, routes
 from hames.server.http.uploads import Uploads
 from hames.server.listener import Address, Listener, RunningServer
 from hames.server.mcp.endpoint import McpEndpoint
+from hames.server.runs import Runs
 from hames.server.service import Extras, Service
 from hames.server.slow_clients import WaitingOutbox, Writer
+from hames.server.v1.endpoint import OpenAiEndpoint
 from hames.server.websocket.socket import Scope
 from hames.stdio.connection import Connection
 from hames.stdio.principals import Principal
@@ -83,11 +85,16 @@ async def serving(
         sync = sync_sockets(service)
         acp = AcpEndpoint(engine, extras.sessions["acp"], tasks) if "acp" in extras.sessions else None
         mcp = McpEndpoint(engine, extras.sessions["mcp"], tasks) if "mcp" in extras.sessions else None
-        table = [*(acp.endpoints() if acp is not None else ()), *(mcp.endpoints() if mcp is not None else ())]
+        runs = Runs(engine, tasks, extras.api_policy)
+        table = [
+            *OpenAiEndpoint(engine, runs).endpoints(),
+            *(acp.endpoints() if acp is not None else ()),
+            *(mcp.endpoints() if mcp is not None else ()),
+        ]
         app = _app(service, sync, sockets, table)
         here = opening.guarded(app, service.metrics, compress=not address.is_loopback)
         here.on_stop = [sync.close, *(one.close for one in sockets.values()), fanout.close]
-        for one in (acp, mcp):
+        for one in (acp, mcp, runs):
             if one is not None:
                 here.on_stop.append(one.close)
                 tasks.start_soon(one.expire)

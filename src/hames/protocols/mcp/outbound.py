@@ -1,6 +1,6 @@
 """What a thread is to an MCP client: the result of a tool call, a line of progress, a resource."""
 
-from hames.domain.approvals import Approval, CallMcp, ChangeFiles, Elicit, RunCommand, UseTool
+from hames.domain.approvals import Approval, Elicit
 from hames.domain.commands import ThreadPage
 from hames.domain.errors import InvalidCommand
 from hames.domain.events import ApprovalRequested, ItemCompleted, ItemDelta, ItemStarted, Noticed, StepVoided
@@ -10,7 +10,7 @@ from hames.domain.ids import ThreadId
 from hames.domain.items import AgentMessage, CommandExecution, FileChange, Item, ToolItem, UserMessage, reason_of
 from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState, Turn, is_voided
-from hames.protocols.describe import intent_members, prompt_text, tool_name
+from hames.protocols.describe import approval_question, intent_members, prompt_text, tool_name
 
 URI = "hames://threads/"
 MARKDOWN = "text/markdown"
@@ -79,22 +79,6 @@ def interrupted_result(thread_id: str) -> dict[str, Json]:
         "structuredContent": {"threadId": thread_id, "status": "interrupted", "content": ""},
         "isError": False,
     }
-
-
-def approval_question(approval: Approval) -> str:
-    match approval.intent:
-        case RunCommand(command=command, cwd=cwd, connects_to=to):
-            asked = f"Allow a connection to {to}?" if to is not None else f"Run this command in {cwd}?\n\n{command}"
-        case ChangeFiles(changes=changes):
-            asked = "\n\n".join(["Change these files?", *(f"{one.path}\n{one.diff}" for one in changes)])
-        case CallMcp(server=server, tool=tool, arguments=arguments):
-            asked = f"Call the tool {tool} of the MCP server {server}? {arguments}"
-        case UseTool(name=name, arguments=arguments):
-            asked = f"Use the tool {name}? {arguments}"
-        case Elicit() as elicit:
-            asked = question(elicit)
-    why = approval.intent.why if isinstance(approval.intent, RunCommand) else ""
-    return "\n\n".join(part for part in (asked, approval.reason, why) if part)
 
 
 def approval_members(approval: Approval) -> dict[str, Json]:

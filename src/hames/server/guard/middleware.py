@@ -10,10 +10,12 @@ from hames.observe.metrics import Metrics
 from hames.protocols.sse.errors import Failure, Problem
 from hames.server.guard.gate import (
     ACP,
+    AGUI,
     CHANGING,
     MCP,
     SIGN_IN,
     UPLOADS,
+    V1,
     Gate,
     GuardRefusal,
     Head,
@@ -49,6 +51,9 @@ LIMITS = {
     "/steer": RUN_BYTES,
     ACP: ACP_BYTES,
     MCP: ACP_BYTES,
+    AGUI: RUN_BYTES,
+    f"{V1}/chat/completions": RUN_BYTES,
+    f"{V1}/responses": RUN_BYTES,
 }
 ALLOWED_HEADERS = (
     b"authorization, content-type, last-event-id, if-none-match, acp-connection-id, acp-session-id"
