@@ -161,7 +161,7 @@ async def test_function_tools_of_a_chat_are_carried_out_by_the_client(tmp_path: 
 async def test_a_chat_that_needs_an_approval_says_so_and_the_next_message_decides(
     tmp_path: Path, word: str, status: str
 ) -> None:
-    async with serving(tmp_path, [say("Trying."), call("run", text="x")], [say("Done.")]) as here:
+    async with serving(tmp_path, [say("Trying."), call("run", text="x")], [say("Done.")], [say("More.")]) as here:
         messages: list[Any] = [{"role": "user", "content": "go"}]
         text = await chat(here.client, messages, stream=True)
         assert "approval needed" in text
@@ -172,7 +172,6 @@ async def test_a_chat_that_needs_an_approval_says_so_and_the_next_message_decide
         tool = next(item for item in state.turns[0].items if isinstance(item, ToolCall))
         assert tool.status == status
         messages += [{"role": "assistant", "content": "Done."}, {"role": "user", "content": "more"}]
-        here.model.script.append([say("More.")])
         assert await chat(here.client, messages, stream=True) == "More."
         assert len(await here.threads()) == 1
 
@@ -319,8 +318,11 @@ async def test_what_is_ignored_is_named_and_the_thread_is_seen_live(tmp_path: Pa
             await follower.until(lambda state: "Two." in json.dumps(state))
 
 
-async def test_observers_change_nothing_and_images_reach_the_model(tmp_path: Path) -> None:
-    pixel = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+async def test_images_reach_the_model(tmp_path: Path) -> None:
+    pixel = (
+        "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJ"
+        "RU5ErkJggg=="
+    )
     async with serving(tmp_path, [say("A pixel.")]) as here:
         content: Any = [{"type": "text", "text": "see"}, {"type": "image_url", "image_url": {"url": pixel}}]
         assert await chat(here.client, [{"role": "user", "content": content}], stream=False) == "A pixel."

@@ -70,3 +70,10 @@ def tool_name(item: items.ToolItem | items.Compaction) -> str:
 
 def prompt_text(content: tuple[items.UserInput, ...]) -> str:
     return "\n".join(part.text for part in content if isinstance(part, items.TextInput))
+
+
+def tool_arguments(item: items.ToolItem) -> Json:
+    """What a tool was called with, as far as its item says."""
+    names = ("arguments", "command", "cwd", "query", "changes", "path", "entries")
+    known = {name: getattr(item, name) for name in names if getattr(item, name, None)}
+    return known.get("arguments", known)

@@ -70,6 +70,8 @@ class Run(Value):
     answers: tuple[RunAnswer, ...] = ()
     overrides: Overrides = Overrides()
     output_schema: Json = NOTHING
+    client_id: str | None = None
+    """The client's name for what is said."""
     title: str = ""
     meta: Json = NOTHING
     """Of the thread, if it is new."""
@@ -149,6 +151,10 @@ class RunSession(Session):
     @abstractmethod
     def ended(self, turn: Turn) -> None:
         """The turn is over. Ends the response."""
+
+    def fit(self, run: Run, _state: ThreadState) -> Run | None:
+        """The run without what the thread knows already. None: nothing is left of it, and it was answered."""
+        return run
 
     def looked_up(self, _action: Execute, _outcome: Outcome) -> Sequence[Action]:
         """The outcome of something that `read` looked up."""
@@ -235,7 +241,11 @@ class RunSession(Session):
         if not isinstance(run, Run):
             return []
         try:
-            return self._go_on(run, state) if state.running is not None else self._start_turn(run, state)
+            fitting = self.fit(run, state)
+            if fitting is None:
+                self.has_open_request = False
+                return []
+            return self._go_on(fitting, state) if state.running is not None else self._start_turn(fitting, state)
         except HarnessError as error:
             self._refuse(error)
             return []
@@ -249,7 +259,11 @@ class RunSession(Session):
         if not content:
             raise InvalidCommand("there is nothing to do: no message, and nothing that waits for an answer")
         command = StartTurn(
-            thread_id=state.id, content=content, overrides=run.overrides, output_schema=run.output_schema
+            thread_id=state.id,
+            content=content,
+            overrides=run.overrides,
+            output_schema=run.output_schema,
+            client_id=run.client_id,
         )
         return [Execute(command=command, context=run)]
 

@@ -19,6 +19,7 @@ from hames.protocols.sync.view import Offer, listed_models
 from hames.server import listener, unix
 from hames.server.acp.endpoint import AcpEndpoint
 from hames.server.addresses import reachable
+from hames.server.agui.endpoint import AguiEndpoint
 from hames.server.api.artifacts import ArtifactsApi
 from hames.server.api.page import Page
 from hames.server.api.prompts import PromptsApi
@@ -88,6 +89,7 @@ async def serving(
         runs = Runs(engine, tasks, extras.api_policy)
         table = [
             *OpenAiEndpoint(engine, runs).endpoints(),
+            *AguiEndpoint(runs).endpoints(),
             *(acp.endpoints() if acp is not None else ()),
             *(mcp.endpoints() if mcp is not None else ()),
         ]

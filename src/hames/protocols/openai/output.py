@@ -13,7 +13,7 @@ from hames.domain.items import (
     reason_of,
 )
 from hames.domain.json import Json
-from hames.protocols.describe import approval_question, intent_members, tool_name
+from hames.protocols.describe import approval_question, intent_members, tool_arguments, tool_name
 from hames.protocols.openai.session import argument_text
 
 SERVER = "hames"
@@ -158,16 +158,13 @@ def _tool_call(item: Item) -> dict[str, Json]:
         "name": tool_name(item),
         "arguments": argument_text(tool_arguments(item)),
         "output": None if failed else output,
-        "error": (reason_of(item) or output or item.status) if failed else None,
+        "error": _error(reason_of(item) or output or item.status) if failed else None,
         "status": "failed" if failed else "completed" if item.status == "completed" else "in_progress",
     }
 
 
-def tool_arguments(item: ToolItem) -> Json:
-    """What a tool was called with, as far as its item says."""
-    names = ("arguments", "command", "cwd", "query", "changes", "path", "entries")
-    known = {name: getattr(item, name) for name in names if getattr(item, name, None)}
-    return known.get("arguments", known)
+def _error(why: str) -> Json:
+    return {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": why}]}
 
 
 def function_call(call: ToolCall) -> dict[str, Json]:

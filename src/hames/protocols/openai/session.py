@@ -7,8 +7,9 @@ from typing import NamedTuple
 from hames.codecs.jsontext import encode
 from hames.codecs.sse import event
 from hames.domain.commands import ListThreads, ReadThread, ThreadPage
-from hames.domain.errors import HarnessError, NotFound
+from hames.domain.errors import HarnessError, InvalidCommand, NotFound
 from hames.domain.ids import ApprovalId, ThreadId, TurnId
+from hames.domain.items import TextInput
 from hames.domain.json import Json
 from hames.domain.state import ThreadState, Turn
 from hames.domain.usage import Usage
@@ -63,6 +64,7 @@ class ApiSession(RunSession):
     def read(self, body: bytes) -> Sequence[Action]:
         self.request = self.decode(body)
         self.reset()
+        _check_not_empty(self.request.conversation)
         if self.request.ignored:
             self.headers["X-Hames-Ignored"] = ", ".join(self.request.ignored)
         if self.turn_id is not None and self.state is not None:
@@ -192,6 +194,12 @@ class ApiSession(RunSession):
         if self.state is not None and self.state.turns:
             self.known.add(key, self.state.id, self.state.turns[-1].id)
         return key
+
+
+def _check_not_empty(conversation: Conversation) -> None:
+    said = any(not isinstance(part, TextInput) or part.text.strip() for part in conversation.content)
+    if not said and not conversation.results and not conversation.decisions:
+        raise InvalidCommand("the last message is empty, or none of the user")
 
 
 def usage_between(before: Usage, turn: Turn) -> Usage:
