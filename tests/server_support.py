@@ -19,6 +19,7 @@ from hames.domain.json import Json
 from hames.protocols.acp.session import AcpSession
 from hames.protocols.bootstrap.session import BootstrapSession
 from hames.protocols.flint.session import FlintSession
+from hames.protocols.mcp.session import McpServerSession
 from hames.protocols.session import Session
 from hames.server.app import Extras, Server, serving
 from hames.server.listener import Address
@@ -61,6 +62,7 @@ def sessions(engine: Engine) -> dict[str, Callable[[], Session]]:
         "acp": lambda: AcpSession(engine.models, engine.rules.defaults),
         "bootstrap": BootstrapSession,
         "flint": lambda: FlintSession(engine.models, engine.rules.defaults),
+        "mcp": lambda: McpServerSession(engine.rules.defaults),
     }
 
 

@@ -180,7 +180,7 @@ async def serve_engine(
     token: str | None = None,
     git_changes: "Callable[[str], Awaitable[GitChanges]] | None" = None,
 ) -> "AsyncGenerator[Server]":
-    """HTTP, SSE, sync, bootstrap, flint and ACP on one port, for as long as the block lasts. Raises `Misconfigured`."""
+    """Every networked protocol on one port, for as long as the block lasts. Raises `Misconfigured`."""
     from hames.protocols.acp.session import AcpSession
     from hames.protocols.bootstrap.session import BootstrapSession
     from hames.protocols.flint.session import FlintSession
@@ -195,6 +195,7 @@ async def serve_engine(
         sessions={
             "acp": lambda: AcpSession(engine.models, engine.rules.defaults),
             "bootstrap": BootstrapSession,
+            "mcp": partial(_mcp_session, engine),
             "flint": lambda: FlintSession(engine.models, engine.rules.defaults, home=home, policy_chosen=chosen),
         },
         page=PAGE,
@@ -205,6 +206,12 @@ async def serve_engine(
         extras = replace(extras, git_changes=git_changes)
     async with serving(engine, address, extras, token=token) as server:
         yield server
+
+
+def _mcp_session(engine: Engine) -> "Session":
+    from hames.protocols.mcp.session import McpServerSession
+
+    return McpServerSession(engine.rules.defaults)
 
 
 @asynccontextmanager

@@ -37,7 +37,7 @@ COMMANDS = {
     "config": "show each setting and where it comes from",
     "doctor": "check this machine and say what is missing",
     "schema": "write JSON Schema of the protocols",
-    "mcp": "list, add, remove and test MCP servers",
+    "mcp": "list, add, remove and test MCP servers; serve: offer Hames as one",
     "policy": "say what the agent may do here and why; import rules of other tools",
     "trust": "allow this project's own configuration (hames.toml, .mcp.json)",
     "sandbox": "run a command in the same sandbox as the agent's commands",

@@ -3,7 +3,7 @@
 from typing import assert_never
 
 from hames.domain import approvals, items
-from hames.domain.forms import members
+from hames.domain.forms import members, question
 from hames.domain.json import Json
 
 INTERRUPTED = "interrupted; it may have run"
@@ -27,6 +27,23 @@ def intent_members(
             return {"kind": "elicitation", "server": server, "input": members(intent)}
         case _ as never:
             assert_never(never)
+
+
+def approval_question(approval: approvals.Approval) -> str:
+    """Everything a person must know to decide, in words."""
+    match approval.intent:
+        case approvals.RunCommand(command=command, cwd=cwd, connects_to=to):
+            asked = f"Allow a connection to {to}?" if to is not None else f"Run this command in {cwd}?\n\n{command}"
+        case approvals.ChangeFiles(changes=changes):
+            asked = "\n\n".join(["Change these files?", *(f"{one.path}\n{one.diff}" for one in changes)])
+        case approvals.CallMcp(server=server, tool=tool, arguments=arguments):
+            asked = f"Call the tool {tool} of the MCP server {server}? {arguments}"
+        case approvals.UseTool(name=name, arguments=arguments):
+            asked = f"Use the tool {name}? {arguments}"
+        case approvals.Elicit() as elicit:
+            asked = question(elicit)
+    why = approval.intent.why if isinstance(approval.intent, approvals.RunCommand) else ""
+    return "\n\n".join(part for part in (asked, approval.reason, why) if part)
 
 
 def tool_name(item: items.ToolItem | items.Compaction) -> str:
@@ -53,3 +70,10 @@ def tool_name(item: items.ToolItem | items.Compaction) -> str:
 
 def prompt_text(content: tuple[items.UserInput, ...]) -> str:
     return "\n".join(part.text for part in content if isinstance(part, items.TextInput))
+
+
+def tool_arguments(item: items.ToolItem) -> Json:
+    """What a tool was called with, as far as its item says."""
+    names = ("arguments", "command", "cwd", "query", "changes", "path", "entries")
+    known = {name: getattr(item, name) for name in names if getattr(item, name, None)}
+    return known.get("arguments", known)

@@ -4,7 +4,7 @@ A request passes the connection (what HTTP allows), the guard (who may ask), the
 Stopping is told: streams end with a word, sockets with a code, and only then does the listener close.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from anyio.abc import TaskGroup
@@ -19,6 +19,7 @@ from hames.protocols.sync.view import Offer, listed_models
 from hames.server import listener, unix
 from hames.server.acp.endpoint import AcpEndpoint
 from hames.server.addresses import reachable
+from hames.server.agui.endpoint import AguiEndpoint
 from hames.server.api.artifacts import ArtifactsApi
 from hames.server.api.page import Page
 from hames.server.api.prompts import PromptsApi
@@ -31,11 +32,14 @@ from hames.server.api.worktrees import WorktreesApi
 from hames.server.fanout import Fanout
 from hames.server.http.compression import Compressing
 from hames.server.http.connection import Doors
-from hames.server.http.routes import routes
+from hames.server.http.routes import Endpoint, routes
 from hames.server.http.uploads import Uploads
 from hames.server.listener import Address, Listener, RunningServer
+from hames.server.mcp.endpoint import McpEndpoint
+from hames.server.runs import Runs
 from hames.server.service import Extras, Service
 from hames.server.slow_clients import WaitingOutbox, Writer
+from hames.server.v1.endpoint import OpenAiEndpoint
 from hames.server.websocket.socket import Scope
 from hames.stdio.connection import Connection
 from hames.stdio.principals import Principal
@@ -82,12 +86,21 @@ async def serving(
         sockets = {name: _rpc_sockets(engine, make) for name, make in extras.sessions.items()}
         sync = sync_sockets(service)
         acp = AcpEndpoint(engine, extras.sessions["acp"], tasks) if "acp" in extras.sessions else None
-        app = _app(service, sync, sockets, acp)
+        mcp = McpEndpoint(engine, extras.sessions["mcp"], tasks) if "mcp" in extras.sessions else None
+        runs = Runs(engine, tasks, extras.api_policy)
+        table = [
+            *OpenAiEndpoint(engine, runs).endpoints(),
+            *AguiEndpoint(runs).endpoints(),
+            *(acp.endpoints() if acp is not None else ()),
+            *(mcp.endpoints() if mcp is not None else ()),
+        ]
+        app = _app(service, sync, sockets, table)
         here = opening.guarded(app, service.metrics, compress=not address.is_loopback)
         here.on_stop = [sync.close, *(one.close for one in sockets.values()), fanout.close]
-        if acp is not None:
-            here.on_stop.append(acp.close)
-            tasks.start_soon(acp.expire)
+        for one in (acp, mcp, runs):
+            if one is not None:
+                here.on_stop.append(one.close)
+                tasks.start_soon(one.expire)
         unix_server = unix.UnixServer(engine, extras.sessions, opening.identities)
         _gauges(service, here, opening.doors, sockets, unix_server)
         service.uploads.sweep()
@@ -108,7 +121,7 @@ def _rpc_sockets(engine: Engine, make_session: Callable[[], Session]) -> Session
 
 
 def _app(
-    service: Service, sync: SessionSockets, sockets: Mapping[str, SessionSockets], acp: AcpEndpoint | None
+    service: Service, sync: SessionSockets, sockets: Mapping[str, SessionSockets], more: Sequence[Endpoint]
 ) -> Compressing:
     status = StatusApi(service)
     table = [
@@ -118,7 +131,7 @@ def _app(
         *ArtifactsApi(service).endpoints(),
         *status.endpoints(),
         *SignInApi(service).endpoints(),
-        *(acp.endpoints() if acp is not None else ()),
+        *more,
     ]
     status.table = table
     router = Router(

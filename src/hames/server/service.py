@@ -9,6 +9,7 @@ import anyio
 from hames.core.engine import Engine
 from hames.domain.commands import CreateThread, ListThreads, ReadThread, ThreadPage
 from hames.domain.ids import ThreadId
+from hames.domain.policy import ApprovalPolicy
 from hames.domain.state import ThreadState
 from hames.domain.value import Value
 from hames.observe.metrics import Metrics
@@ -48,6 +49,8 @@ class Extras(Value):
     """Where the built page lies."""
     demo_model: str = ""
     sandbox: Callable[[], Awaitable[SandboxReport]] = _no_report
+    api_policy: ApprovalPolicy | None = None
+    """The approval policy of threads that are started over `/v1` or `/agui`; None: the server's own."""
     git_changes: Callable[[str], Awaitable[GitChanges]] = _no_git
     """What is not committed in a directory."""
 

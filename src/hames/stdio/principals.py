@@ -25,7 +25,7 @@ from hames.domain.commands import (
 )
 from hames.domain.errors import NotPermitted
 from hames.domain.options import Overrides, Settings
-from hames.domain.policy import WorkspaceWrite
+from hames.domain.policy import ApprovalPolicy, WorkspaceWrite
 from hames.domain.roles import Access, Role, loosened, needed_role, refusal
 from hames.domain.state import ThreadState
 
@@ -46,10 +46,18 @@ def local_user(via: str) -> Access:
 class Principal:
     """Somebody on a connection."""
 
-    def __init__(self, access: Access, *, is_valid: Callable[[], bool] = lambda: True) -> None:
-        """`is_valid`: false once the token was revoked or has expired."""
+    def __init__(
+        self,
+        access: Access,
+        *,
+        is_valid: Callable[[], bool] = lambda: True,
+        granted_policy: ApprovalPolicy | None = None,
+    ) -> None:
+        """`is_valid`: false once the token was revoked or has expired. `granted_policy`: what the owner of the server
+        has chosen for threads that are started in this way, whoever starts them."""
         self.access = access
         self.is_valid = is_valid
+        self._granted_policy: ApprovalPolicy | None = granted_policy
 
     @property
     def can_answer(self) -> bool:
@@ -66,10 +74,19 @@ class Principal:
         """`client` is what the client calls itself. Raises `HarnessError` and nothing else."""
         self.require(needed_role(command))
         if not self.access.may("approver"):
-            command = await _not_looser(engine, command)
+            command = await self._bounded(engine, command)
         if isinstance(command, ChangingCommand):
             command = replace(command, by=with_client(self.access.actor, client))
         return await engine.execute(command)
+
+    async def _bounded(self, engine: Engine, command: Command) -> Command:
+        policy = self._granted_policy
+        if policy is None or not isinstance(command, CreateThread) or command.overrides.approval_policy != policy:
+            return await _not_looser(engine, command)
+        other = replace(command, overrides=replace(command.overrides, approval_policy=None))
+        bounded = await _not_looser(engine, other)
+        assert isinstance(bounded, CreateThread)
+        return replace(bounded, overrides=replace(bounded.overrides, approval_policy=policy))
 
 
 async def _not_looser(engine: Engine, command: Command) -> Command:

@@ -9,6 +9,8 @@
   hames mcp get files                               show its settings, and whether it works
   hames mcp test files                              start it, list its tools, stop it
   hames mcp remove files
+  hames mcp serve --cwd path/to/repo                the other way round: offer Hames to an MCP client, over stdin and
+                                                    stdout; docs/mcp-server.md has the settings of known clients
 
 Servers of a project (hames.toml, .mcp.json) are used only after `hames trust`.
 """
@@ -26,9 +28,9 @@ import anyio
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from hames.app.toolbox import mcp_servers
 from hames.cli import flags
 from hames.cli.config import without_secrets
+from hames.cli.mcp import serve
 from hames.cli.mcp.add import USAGE, read_add
 from hames.config.edit_file import toml_text, write_user_file
 from hames.config.load import Options
@@ -42,13 +44,12 @@ from hames.domain.policy import ReadOnly
 from hames.domain.servers import ServerStatus
 from hames.ports import Place
 from hames.tools.files.workspace import LocalWorkspace
-from hames.tools.mcp.probe import probe
 from hames.tools.mcp.settings import McpServerSettings
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     flags.add_shared(parser, flags.WORKSPACE)
-    what = parser.add_subparsers(dest="what", required=True, metavar="list|add|get|remove|test")
+    what = parser.add_subparsers(dest="what", required=True, metavar="list|add|get|remove|test|serve")
     listing = what.add_parser("list", help="list the servers and whether they work")
     listing.add_argument("--no-check", action="store_true", help="start nothing, only list")
     # No word is an option to this parser: `read_add` knows which belong to the program.
@@ -59,6 +60,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     get.add_argument("--no-check", action="store_true", help="start nothing, only show the settings")
     what.add_parser("remove", aliases=["rm"], help="remove a server from the user's file").add_argument("name")
     what.add_parser("test", help="start a server and list its tools").add_argument("name")
+    serve.add_arguments(what.add_parser("serve", help="offer Hames to an MCP client, over stdin and stdout"))
 
 
 def run(args: Namespace) -> int:
@@ -71,6 +73,8 @@ def run(args: Namespace) -> int:
             return _get(args)
         case "remove" | "rm":
             return _remove(args)
+        case "serve":
+            return serve.run(args)
         case _:
             return _test(args)
 
@@ -91,6 +95,9 @@ def _list(args: Namespace) -> int:
 
 def check(options: Options) -> dict[str, ServerStatus]:
     """How the servers that are not disabled are, each started and stopped for it."""
+    from hames.app.toolbox import mcp_servers
+    from hames.tools.mcp.probe import probe
+
     logging.disable()  # what goes wrong is said here, once
     servers = mcp_servers(options)
 

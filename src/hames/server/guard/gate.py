@@ -18,9 +18,9 @@ PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 UPLOADS = "/uploads"
 SIGN_IN = "/sign-in"
 """The one thing that somebody without a token may send."""
-ACP = "/acp"
-BODYLESS = frozenset({"/cancel", ACP})
-"""A specification gives these no body (DELETE, at `/acp`), so they need not say what it is."""
+ACP, MCP, AGUI, V1 = "/acp", "/mcp", "/agui", "/v1"
+BODYLESS = frozenset({"/cancel", ACP, MCP})
+"""A specification gives these no body (DELETE, at `/acp` and `/mcp`), so they need not say what it is."""
 OPEN = ("/healthz", "/readyz", "/assets/", "/t/")
 OPEN_FILES = (".svg", ".ico", ".webmanifest", ".md", ".js")
 """Nothing secret is there: no token is asked for the page and the files beside it."""
@@ -198,7 +198,8 @@ def _content(asked: Head) -> GuardRefusal | None:
     if asked.kind == "websocket" or asked.method not in CHANGING:
         return None
     wanted = PICTURES if asked.path == UPLOADS else JSON
-    if not asked.has("content-type") and asked.path in BODYLESS and _is_empty(asked):
+    bodyless = asked.path in BODYLESS or asked.path.startswith(f"{V1}/responses/")
+    if not asked.has("content-type") and bodyless and _is_empty(asked):
         return None
     kind = (asked.one("content-type") or "").partition(";")[0].strip().lower()
     if kind not in wanted:

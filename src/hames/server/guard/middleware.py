@@ -10,9 +10,12 @@ from hames.observe.metrics import Metrics
 from hames.protocols.sse.errors import Failure, Problem
 from hames.server.guard.gate import (
     ACP,
+    AGUI,
     CHANGING,
+    MCP,
     SIGN_IN,
     UPLOADS,
+    V1,
     Gate,
     GuardRefusal,
     Head,
@@ -41,8 +44,21 @@ RUN_BYTES = 32 << 20
 """What a runner is sent: the images of a prompt and the history of a thread come in one body."""
 ACP_BYTES = 16 << 20
 """A prompt has its images in it."""
-LIMITS = {UPLOADS: UPLOAD_BYTES, SIGN_IN: SIGN_IN_BYTES, "/runs": RUN_BYTES, "/steer": RUN_BYTES, ACP: ACP_BYTES}
-ALLOWED_HEADERS = b"authorization, content-type, last-event-id, if-none-match, acp-connection-id, acp-session-id"
+LIMITS = {
+    UPLOADS: UPLOAD_BYTES,
+    SIGN_IN: SIGN_IN_BYTES,
+    "/runs": RUN_BYTES,
+    "/steer": RUN_BYTES,
+    ACP: ACP_BYTES,
+    MCP: ACP_BYTES,
+    AGUI: RUN_BYTES,
+    f"{V1}/chat/completions": RUN_BYTES,
+    f"{V1}/responses": RUN_BYTES,
+}
+ALLOWED_HEADERS = (
+    b"authorization, content-type, last-event-id, if-none-match, acp-connection-id, acp-session-id"
+    b", mcp-session-id, mcp-protocol-version, mcp-method, mcp-name"
+)
 RATE_PER_SECOND = 50.0
 BURST = 200.0
 
@@ -124,7 +140,7 @@ class Guard:
             (b"access-control-allow-credentials", b"true"),
             (b"access-control-allow-methods", b"GET, POST, DELETE"),
             (b"access-control-allow-headers", ALLOWED_HEADERS),
-            (b"access-control-expose-headers", b"acp-connection-id"),
+            (b"access-control-expose-headers", b"acp-connection-id, mcp-session-id"),
             (b"vary", b"Origin"),
         ]
 

@@ -99,7 +99,9 @@ def openapi_description(endpoints: Iterable[Endpoint], *, version: str) -> Json:
     by_type = dict(zip(map(id, types), schemas, strict=True))
     paths: dict[str, dict[str, Json]] = {}
     for endpoint in table:
-        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, by_type)
+        paths.setdefault(endpoint.path.replace(":path}", "}"), {})[endpoint.method.lower()] = _operation(
+            endpoint, by_type
+        )
     return {
         "openapi": "3.1.0",
         "info": {"title": "Hames", "version": version},
@@ -114,7 +116,7 @@ def _operation(endpoint: Endpoint, by_type: dict[int, Json]) -> Json:
         "summary": endpoint.says,
         "responses": {str(endpoint.code): {"description": "done", "content": content}},
     }
-    names = [word[1:-1] for word in endpoint.path.split("/") if word.startswith("{")]
+    names = [word[1:-1].partition(":")[0] for word in endpoint.path.split("/") if word.startswith("{")]
     parameters = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
     parameters += [{"name": name, "in": "query", "schema": {"type": "string"}} for name in endpoint.query]
     if parameters:

@@ -1,0 +1,50 @@
+"""Errors in the shape of OpenAI's APIs."""
+
+from hames.domain import errors
+from hames.domain.errors import ErrorInfo, HarnessError
+from hames.domain.json import Json
+
+_STATUS: dict[type[HarnessError], tuple[int, str]] = {
+    HarnessError: (500, "server_error"),
+    errors.InvalidCommand: (400, "invalid_request_error"),
+    errors.UnknownModel: (404, "invalid_request_error"),
+    errors.NotFound: (404, "invalid_request_error"),
+    errors.NotPermitted: (403, "permission_error"),
+    errors.TurnBusy: (409, "invalid_request_error"),
+    errors.QueueFull: (409, "invalid_request_error"),
+    errors.ThreadInUse: (409, "invalid_request_error"),
+    errors.ThreadReadOnly: (409, "invalid_request_error"),
+}
+_TURNS: dict[ErrorInfo, tuple[int, str]] = {
+    "UsageLimitExceeded": (429, "rate_limit_exceeded"),
+    "ServerOverloaded": (503, "server_error"),
+    "ContextWindowExceeded": (400, "context_length_exceeded"),
+    "ModelNotFound": (404, "model_not_found"),
+    "BadRequest": (400, "invalid_prompt"),
+}
+"""What a failed turn is: HTTP's number, and a code. Anything else is the server's fault."""
+
+
+class UnknownParameter(errors.InvalidCommand):
+    """`param` is its name."""
+
+    def __init__(self, message: str, param: str) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+def error_status(error: HarnessError) -> int:
+    return next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)[0]
+
+
+def error_body(error: HarnessError) -> Json:
+    kind = next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)[1]
+    code = "model_not_found" if isinstance(error, errors.UnknownModel) else None
+    param = error.param if isinstance(error, UnknownParameter) else None
+    if param is not None and code is None:
+        code = "unsupported_parameter"
+    return {"error": {"message": str(error), "type": kind, "param": param, "code": code}}
+
+
+def turn_error(info: ErrorInfo) -> tuple[int, str]:
+    return _TURNS.get(info, (502, "server_error"))

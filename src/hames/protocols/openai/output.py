@@ -1,0 +1,193 @@
+"""The output of a response: its items in order, and the stream events that build them."""
+
+from hames.domain.approvals import Approval
+from hames.domain.ids import ItemId
+from hames.domain.items import (
+    AgentMessage,
+    Compaction,
+    Item,
+    Reasoning,
+    ToolCall,
+    ToolItem,
+    UserMessage,
+    reason_of,
+)
+from hames.domain.json import Json
+from hames.protocols.describe import approval_question, intent_members, tool_arguments, tool_name
+from hames.protocols.openai.session import argument_text
+
+SERVER = "hames"
+"""The label of the agent's own tools, which are shown as calls of an MCP server."""
+
+Events = list[dict[str, Json]]
+
+
+class ResponseOutput:
+    def __init__(self, own_tools: frozenset[str]) -> None:
+        """`own_tools`: names of the tools that the client carries out. Their calls come at the end."""
+        self.items: list[dict[str, Json]] = []
+        self._own_tools = own_tools
+        self._places: dict[ItemId, int] = {}
+        self._lengths: dict[ItemId, int] = {}
+
+    def started(self, item: Item) -> Events:
+        if isinstance(item, UserMessage | Compaction) or self._is_clients(item):
+            return []
+        place = self._places[item.id] = len(self.items)
+        self._lengths[item.id] = 0
+        shown = output_item(item)
+        self.items.append(shown)
+        at = {"output_index": place, "item_id": shown["id"]}
+        events: Events = [{"type": "response.output_item.added", "output_index": place, "item": _opened(shown)}]
+        match item:
+            case AgentMessage():
+                part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+                events.append({"type": "response.content_part.added", **at, "content_index": 0, "part": part})
+            case Reasoning():
+                part = {"type": "summary_text", "text": ""}
+                events.append({"type": "response.reasoning_summary_part.added", **at, "summary_index": 0, "part": part})
+            case _:
+                events.append({"type": "response.mcp_call.in_progress", **at})
+        return events
+
+    def extended(self, item: Item, text: str) -> Events:
+        if item.id not in self._places:
+            return []
+        place = self._places[item.id]
+        at = {"output_index": place, "item_id": self.items[place]["id"]}
+        match item:
+            case AgentMessage():
+                self._lengths[item.id] += len(text)
+                event = {"type": "response.output_text.delta", **at, "content_index": 0, "delta": text, "logprobs": []}
+                return [event]
+            case Reasoning():
+                self._lengths[item.id] += len(text)
+                return [{"type": "response.reasoning_summary_text.delta", **at, "summary_index": 0, "delta": text}]
+            case _:
+                return []
+
+    def completed(self, item: Item) -> Events:
+        if isinstance(item, UserMessage | Compaction) or self._is_clients(item):
+            return []
+        events = [] if item.id in self._places else self.started(item)
+        place = self._places[item.id]
+        shown = self.items[place] = output_item(item)
+        at = {"output_index": place, "item_id": shown["id"]}
+        match item:
+            case AgentMessage(text=text):
+                if rest := text[self._lengths[item.id] :]:
+                    events += self.extended(item, rest)
+                at["content_index"] = 0
+                events.append({"type": "response.output_text.done", **at, "text": text, "logprobs": []})
+                events.append({"type": "response.content_part.done", **at, "part": shown["content"][0]})
+            case Reasoning():
+                text = _reasoning_text(item)
+                if rest := text[self._lengths[item.id] :]:
+                    events += self.extended(item, rest)
+                at["summary_index"] = 0
+                events.append({"type": "response.reasoning_summary_text.done", **at, "text": text})
+                part = {"type": "summary_text", "text": text}
+                events.append({"type": "response.reasoning_summary_part.done", **at, "part": part})
+            case _:
+                done = {"type": "response.mcp_call_arguments.done", **at, "arguments": shown["arguments"]}
+                how = "completed" if item.status == "completed" else "failed"
+                events += [done, {"type": f"response.mcp_call.{how}", **at}]
+        return [*events, {"type": "response.output_item.done", "output_index": place, "item": shown}]
+
+    def called(self, call: ToolCall) -> Events:
+        """A call of the client's own tool."""
+        place = len(self.items)
+        shown = function_call(call)
+        self.items.append(shown)
+        at = {"output_index": place, "item_id": shown["id"]}
+        arguments = shown["arguments"]
+        opened = {**shown, "arguments": "", "status": "in_progress"}
+        done = {"type": "response.function_call_arguments.done", **at, "name": call.name, "arguments": arguments}
+        return [
+            {"type": "response.output_item.added", "output_index": place, "item": opened},
+            {"type": "response.function_call_arguments.delta", **at, "delta": arguments},
+            done,
+            {"type": "response.output_item.done", "output_index": place, "item": shown},
+        ]
+
+    def asked(self, approval: Approval) -> Events:
+        place = len(self.items)
+        shown = approval_request(approval)
+        self.items.append(shown)
+        return [
+            {"type": "response.output_item.added", "output_index": place, "item": shown},
+            {"type": "response.output_item.done", "output_index": place, "item": shown},
+        ]
+
+    def _is_clients(self, item: Item) -> bool:
+        return isinstance(item, ToolCall) and item.name in self._own_tools
+
+
+def _opened(shown: dict[str, Json]) -> dict[str, Json]:
+    match shown["type"]:
+        case "message":
+            return {**shown, "content": [], "status": "in_progress"}
+        case "reasoning":
+            return {**shown, "summary": []}
+        case _:
+            return {**shown, "output": None, "error": None, "status": "in_progress"}
+
+
+def output_item(item: Item) -> dict[str, Json]:
+    match item:
+        case AgentMessage(text=text):
+            part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+            status = "completed" if item.status == "completed" else "incomplete"
+            return {"id": f"msg_{item.id}", "type": "message", "role": "assistant", "status": status, "content": [part]}
+        case Reasoning():
+            text = _reasoning_text(item)
+            return {"id": f"rs_{item.id}", "type": "reasoning", "summary": [{"type": "summary_text", "text": text}]}
+        case _:
+            return _tool_call(item)
+
+
+def _tool_call(item: Item) -> dict[str, Json]:
+    assert isinstance(item, ToolItem)
+    result = item.result
+    failed = item.status not in ("running", "completed")
+    output = getattr(item, "output", "") or (result.text if result is not None else "")
+    return {
+        "id": f"mcp_{item.id}",
+        "type": "mcp_call",
+        "server_label": SERVER,
+        "name": tool_name(item),
+        "arguments": argument_text(tool_arguments(item)),
+        "output": None if failed else output,
+        "error": _error(reason_of(item) or output or item.status) if failed else None,
+        "status": "failed" if failed else "completed" if item.status == "completed" else "in_progress",
+    }
+
+
+def _error(why: str) -> Json:
+    return {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": why}]}
+
+
+def function_call(call: ToolCall) -> dict[str, Json]:
+    return {
+        "id": f"fc_{call.call_id}",
+        "type": "function_call",
+        "status": "completed",
+        "call_id": call.call_id,
+        "name": call.name,
+        "arguments": argument_text(call.arguments),
+    }
+
+
+def approval_request(approval: Approval) -> dict[str, Json]:
+    about = intent_members(approval.intent)
+    return {
+        "id": approval.id,
+        "type": "mcp_approval_request",
+        "server_label": SERVER,
+        "name": str(about.get("tool", about["kind"])),
+        "arguments": argument_text({**about, "question": approval_question(approval)}),
+    }
+
+
+def _reasoning_text(item: Reasoning) -> str:
+    return item.summary or item.text

@@ -1,0 +1,187 @@
+"""`/v1/responses`: a thread by `previous_response_id`, streamed or whole, in the background or not.
+
+A response ends with its turn, or with what it needs: a `function_call` of the client's own tools, or an
+`mcp_approval_request`, which the next request answers with an `mcp_approval_response`.
+"""
+
+from collections.abc import Sequence
+
+from hames.codecs.jsontext import encode
+from hames.codecs.sse import event
+from hames.domain.approvals import Approval
+from hames.domain.events import ItemCompleted, ItemDelta, ItemStarted
+from hames.domain.items import AgentMessage, Reasoning, ToolCall
+from hames.domain.json import Json
+from hames.domain.state import Change, ThreadState, Turn
+from hames.domain.usage import Usage
+from hames.protocols.openai.conversation import response_id, turn_text
+from hames.protocols.openai.errors import turn_error
+from hames.protocols.openai.inbound import ApiRequest, read_responses
+from hames.protocols.openai.output import (
+    ResponseOutput,
+    approval_request,
+    function_call,
+    output_item,
+)
+from hames.protocols.openai.session import ApiSession, prompt_tokens, usage_between
+
+
+class ResponsesSession(ApiSession):
+    def decode(self, body: bytes) -> ApiRequest:
+        return read_responses(body)
+
+    def reset(self) -> None:
+        self._shown = ResponseOutput(frozenset())
+        self._events = 0
+        self._before = Usage()
+        self._id, self._created = "", 0
+
+    def begun(self, turn: Turn, at_ms: int) -> None:
+        assert self.state is not None
+        self._id, self._created = response_id(self.state.id, turn.id, self.first_item), at_ms // 1000
+        self._before = turn.usage
+        self._shown = ResponseOutput(client_tool_names(self.state))
+        self.headers["X-Hames-Thread"] = self.state.id
+        self.keys = {f"response:{self._id}"}
+        self.leaves_turn = self.request.background
+        if self.request.stream:
+            self.begin_stream()
+            for name in ("created", "in_progress"):
+                self._emit({"type": f"response.{name}", "response": self._response("in_progress", None)})
+        elif self.request.background:
+            self.write(encode(self._response("queued", None)))
+            self.has_open_request = False
+
+    def project(self, change: Change) -> None:
+        match change.record.event:
+            case ItemStarted(item=item):
+                self._emit(*self._shown.started(item))
+            case ItemDelta(item_id=item_id, stream=stream, text=text):
+                item = change.after.item(item_id)
+                # Of a reasoning that has both, the summary is what is shown at the end.
+                if isinstance(item, AgentMessage) or (isinstance(item, Reasoning) and stream == "summary"):
+                    self._emit(*self._shown.extended(item, text))
+            case ItemCompleted(item=item):
+                self._emit(*self._shown.completed(item))
+            case _:
+                pass
+
+    def called(self, calls: Sequence[ToolCall]) -> None:
+        for call in calls:
+            self._emit(*self._shown.called(call))
+        self.keys |= {f"call:{one.call_id}" for one in calls}
+        self._finish("completed")
+
+    def asks(self, approvals: Sequence[Approval]) -> None:
+        for approval in approvals:
+            self._emit(*self._shown.asked(approval))
+        self.keys |= {f"approval:{one.id}" for one in approvals}
+        self._finish("completed")
+
+    def ended(self, turn: Turn) -> None:
+        statuses = {"completed": "completed", "failed": "failed", "interrupted": "cancelled"}
+        self._finish(statuses.get(turn.status, "incomplete"))
+
+    def _finish(self, status: str) -> None:
+        assert self.state is not None
+        turn = self.state.turns[-1]
+        self.keys.add(self.note_key(turn_text(turn, self.first_item)))
+        response = self._response(status, turn)
+        if self.request.stream:
+            # The stream has no event of its own for a response that was cancelled.
+            kind = "incomplete" if status == "cancelled" else status
+            self._emit({"type": f"response.{kind}", "response": response})
+        else:
+            self.write(encode(response))
+
+    def _emit(self, *events: dict[str, Json]) -> None:
+        if not self.request.stream:
+            return
+        for one in events:
+            self.write(event(encode({**one, "sequence_number": self._events}), name=one["type"]))
+            self._events += 1
+
+    def _response(self, status: str, turn: Turn | None) -> dict[str, Json]:
+        assert self.state is not None
+        request = self.request
+        usage = None if turn is None else usage_members(usage_between(self._before, turn))
+        more: dict[str, Json] = {
+            "created_at": self._created,
+            "model": request.model or self.state.settings.model,
+            "instructions": request.instructions,
+            "metadata": request.metadata or {},
+            "previous_response_id": request.previous or None,
+            "tools": request.tools,
+            "background": request.background,
+            "store": request.store,
+        }
+        return {**response_object(self._id, status, self._shown.items, usage, turn), **more}
+
+
+def client_tool_names(state: ThreadState) -> frozenset[str]:
+    return frozenset(
+        f"{tool.namespace}__{tool.name}" if tool.namespace else tool.name for tool in state.settings.client_tools
+    )
+
+
+def usage_members(used: Usage) -> Json:
+    total = prompt_tokens(used)
+    return {
+        "input_tokens": total,
+        "input_tokens_details": {
+            "cached_tokens": used.cache_read_tokens,
+            "cache_write_tokens": used.cache_write_tokens,
+        },
+        "output_tokens": used.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": used.thinking_tokens},
+        "total_tokens": total + used.output_tokens,
+    }
+
+
+def response_object(name: str, status: str, items: Sequence[Json], usage: Json, turn: Turn | None) -> dict[str, Json]:
+    error = None
+    if status == "failed" and turn is not None and turn.error is not None:
+        error = {"code": turn_error(turn.error.info)[1], "message": turn.error.message}
+    return {
+        "id": name,
+        "object": "response",
+        "created_at": 0 if turn is None else turn.started_at_ms // 1000,
+        "status": status,
+        "error": error,
+        "incomplete_details": None,
+        "output": list(items),
+        "usage": usage,
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "temperature": None,
+        "top_p": None,
+        "text": {"format": {"type": "text"}},
+        "reasoning": {"effort": None, "summary": None},
+        "truncation": "disabled",
+    }
+
+
+def stored_response(state: ThreadState, turn: Turn, first_item: int) -> dict[str, Json]:
+    """A response as it can be read from its thread at any time."""
+    own = client_tool_names(state)
+    items: list[Json] = []
+    status = {"completed": "completed", "failed": "failed", "interrupted": "cancelled"}.get(turn.status, "in_progress")
+    for item in turn.items[first_item:]:
+        match item:
+            case ToolCall(name=name) if name in own:
+                items.append(function_call(item))
+                status = "completed"
+                break  # what came after it is another response
+            case AgentMessage() | Reasoning():
+                items.append(output_item(item))
+            case _:
+                if hasattr(item, "call_id"):
+                    items.append(output_item(item))
+    else:
+        if turn.status == "running" and state.approvals:
+            items += [approval_request(one) for one in state.approvals]
+            status = "completed"
+    name = response_id(state.id, turn.id, first_item)
+    usage = usage_members(turn.usage) if turn.status != "running" else None
+    shown = response_object(name, status, items, usage, turn)
+    return {**shown, "model": state.settings.model, "metadata": {}, "tools": [], "previous_response_id": None}
