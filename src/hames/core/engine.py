@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, assert_never
+from typing import TYPE_CHECKING, Any, Self, assert_never
 
 import anyio
 from msgspec.structs import replace
 
 from hames.core.engine_rules import EngineRules
 from hames.core.history import changes_between
+from hames.core.lost_threads import LostThreads
 from hames.core.outcome import Outcome
 from hames.core.programs import run_program
 from hames.core.sharing import Sharing
@@ -46,7 +47,7 @@ from hames.domain.commands import (
     ThreadSummary,
     UndoTurn,
 )
-from hames.domain.errors import ApprovalNotFound, HarnessError, ThreadInUse, ThreadReadOnly
+from hames.domain.errors import ApprovalNotFound, Fenced, HarnessError, ThreadInUse, ThreadReadOnly
 from hames.domain.ids import ThreadId
 from hames.domain.state import Change, ThreadState, blank
 from hames.ports import (
@@ -56,6 +57,7 @@ from hames.ports import (
     Environment,
     Ids,
     Models,
+    Nodes,
     Notes,
     Peers,
     RuleBook,
@@ -65,6 +67,9 @@ from hames.ports import (
     Trust,
     Workspace,
 )
+
+if TYPE_CHECKING:
+    from hames.core.node_work import NodeWork
 
 
 class Engine:
@@ -86,6 +91,7 @@ class Engine:
         checkpoints: Checkpoints | None = None,
         peers: Peers | None = None,
         rulebook: RuleBook | None = None,
+        nodes: Nodes | None = None,
     ) -> None:
         """`agents` run the turns of threads whose model is theirs: by the provider's part of its name.
 
@@ -95,6 +101,7 @@ class Engine:
         `environment` finds what the model is told about the machine and the workspace; None: it is told nothing.
         `checkpoints` keep what turns change, for undo; None: nothing can be undone.
         `peers` are other processes on the same threads; None: what they write can be watched, and nothing else.
+        `nodes` makes this engine a node of a shared store; None: the store is this machine's.
         """
         self.models = models
         self.workspace = workspace
@@ -123,13 +130,31 @@ class Engine:
             rulebook=rulebook,
         )
         self._sharing = Sharing(self._threads, store, peers, ids, self._execute)
+        self._lost = LostThreads(self._threads)
+        self.node = self._node(nodes) if nodes is not None else None
+        """None: the store is this machine's."""
+        self._sharing.before_take_up = self._lost.wait_until_left
         self.observers = self._threads.observers
         """Called at once with every change of every thread: metrics, traces, the handler of a library."""
 
+    def _node(self, nodes: Nodes) -> "NodeWork":
+        from hames.core import node_work  # most engines are no node
+
+        here = self._sharing.service
+        return node_work.NodeWork(nodes, self._threads, self._lost, here, is_closing=lambda: self._turns.closing)
+
     async def __aenter__(self) -> Self:
-        await self._threads.sweep()
         self._turns.tasks = tasks = await anyio.create_task_group().__aenter__()
-        self._sharing.attach(tasks)
+        try:
+            self._lost.start_task = tasks.start_soon
+            if self.node is not None:
+                await self.node.start(tasks)
+            await self._threads.sweep()
+            self._sharing.attach(tasks)
+        except BaseException as problem:
+            tasks.cancel_scope.cancel()
+            await tasks.__aexit__(None, None, None)
+            raise problem from None
         return self
 
     async def __aexit__(
@@ -141,6 +166,8 @@ class Engine:
         with anyio.CancelScope(shield=True):
             await self._sharing.close()
             await self._turns.stop()
+            if self.node is not None:  # other nodes go on with its turns at once
+                await self.node.nodes.leave()
             tasks.cancel_scope.cancel()
         try:
             # Without the error: the group would wrap it, and whoever left with it wants it as it was.
@@ -161,6 +188,12 @@ class Engine:
         except ThreadInUse:
             if isinstance(thread_id := getattr(command, "thread_id", None), str):
                 return await self._sharing.execute(command, ThreadId(thread_id))
+            raise
+        except Fenced as lost:  # another node has the thread by now, and what was written of the command, too
+            if isinstance(thread_id := getattr(command, "thread_id", None), str):
+                return await self._sharing.execute(command, ThreadId(thread_id), before=lost.seen)
+            if isinstance(command, ResolveApproval):
+                return await self._sharing.resolve(command)
             raise
         except ApprovalNotFound:
             if isinstance(command, ResolveApproval):

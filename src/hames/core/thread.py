@@ -12,7 +12,7 @@ import anyio
 from msgspec.structs import replace
 
 from hames.core.watcher import Watcher
-from hames.domain.errors import HarnessError, StorageFailed
+from hames.domain.errors import Fenced, HarnessError, StorageFailed
 from hames.domain.events import (
     Event,
     ItemDelta,
@@ -37,6 +37,8 @@ BUNDLE_SECONDS = 0.1
 STOPPED = "interrupted: the harness stopped while this turn ran"
 """What a turn says that nobody interrupted: whether the process went in peace or was killed."""
 
+LOST = "is being taken over by another node"
+
 Listener = Callable[[Change], None]
 
 
@@ -50,6 +52,9 @@ class Thread:
         """Called at once with every change. They are no client, so they cannot answer an approval."""
         self.viewers: dict[object, bool] = {}
         """Other processes that watch this thread, and whether somebody there can decide an approval."""
+        self.lost = False
+        """Another node writes the thread, or may. Nothing is written or told here any more."""
+        self.on_lost: Callable[[], None] | None = None
         self._watchers: list[Watcher] = []
         self._writing = anyio.Lock()
         self._bundle: list[str] = []
@@ -85,6 +90,7 @@ class Thread:
         async with self._writing:
             # What is in the log must be told: between the two there is no stopping.
             with anyio.CancelScope(shield=True):
+                self.check_not_lost()
                 bundle = self._bundled()
                 first, now = self.state.seq + 1, self.clock.now_ms() if at_ms is None else at_ms
                 records = [
@@ -93,6 +99,7 @@ class Thread:
                 if any(isinstance(event, TurnStarted) for event in events):
                     self.log.mark_running(running=True)
                 await self._keep(bundle + records, sync=any(map(is_synced, events)))
+                self.check_not_lost()
                 for record in records:
                     self._tell(record)
                 if any(isinstance(event, TurnEnded) for event in events) and self._is_at_rest():
@@ -105,6 +112,8 @@ class Thread:
 
     async def delta(self, turn_id: TurnId, item_id: ItemId, stream: Stream, text: str) -> None:
         """Tells a piece of text at once. The live file keeps it until its bundle is in the log."""
+        if self.lost:
+            self.check_not_lost()
         event = ItemDelta(turn_id=turn_id, item_id=item_id, stream=stream, text=text)
         if self._writing.locked() or not self._fits(event):
             async with self._writing:
@@ -120,7 +129,7 @@ class Thread:
         try:
             self.log.jot(record)
         except StorageFailed as failure:
-            self.failure = failure
+            self.fail(failure)
             raise
         if open_bundle is None:
             self._bundle_record, self._bundle_since = record, self.clock.monotonic()
@@ -132,9 +141,38 @@ class Thread:
         try:
             await self.log.append(records, sync=sync)
         except StorageFailed as failure:
-            self.failure = failure
+            self.fail(failure)
             raise
         self._bundle_record, self._bundle = None, []
+
+    def fail(self, failure: StorageFailed) -> None:
+        """The log did not take a record."""
+        self.failure = failure
+        if isinstance(failure, Fenced):
+            failure.seen = self.state.seq
+            self.lose()
+
+    def lose(self) -> None:
+        """Stops writing and telling, because another node writes the thread, or may soon.
+
+        Watchers are cut off and told no ending: they come back and follow whoever writes it.
+        """
+        if self.lost:
+            return
+        self.lost, self.failure = True, self.failure or Fenced(LOST)
+        for watcher in self._watchers:
+            watcher.cut_off = LOST
+            watcher.close()
+        self._watchers = []
+        if self.on_lost is not None:
+            self.on_lost()
+
+    def check_not_lost(self) -> None:
+        """Raises `Fenced`."""
+        if self.lost:
+            error = Fenced(f"thread {self.id!r} {LOST}")
+            error.seen = self.state.seq
+            raise error
 
     def tell_unstored(self, *events: Event) -> None:
         """Tells watchers events that the failed disk could not take. `write_unstored` or the next start writes them."""
@@ -199,6 +237,8 @@ class Thread:
         return [replace(record, event=replace(record.event, text="".join(self._bundle)))] if record else []
 
     def _tell(self, record: Record) -> None:
+        if self.lost:
+            return
         before, self.state = self.state, apply(self.state, record)
         if not self._watchers and not self.observers:
             return

@@ -20,7 +20,7 @@ from hames.domain.actors import HAMES, Actor
 from hames.domain.approvals import Answer, Approval, ChangeFiles, Elicit, Harmless, Intent, RunCommand
 from hames.domain.continuing import close_cut_off, last_step, paused_notice
 from hames.domain.endings import endings
-from hames.domain.errors import HarnessError, ProviderError, StorageFailed
+from hames.domain.errors import Fenced, HarnessError, ProviderError, StorageFailed
 from hames.domain.events import (
     Event,
     ItemCompleted,
@@ -229,6 +229,8 @@ class RunningTurn:
 
     async def _pause(self) -> None:
         """Closes what cannot go on, and leaves the turn running in the log."""
+        if self._thread.lost:
+            return
         thread, turn = self._thread, current_turn(self)
         cut_off = close_cut_off(thread.state, self.new_item_id, keep_questions=self.keeps_questions)
         try:
@@ -240,11 +242,15 @@ class RunningTurn:
 
     async def _end(self, ended: TurnEnded) -> None:
         thread = self._thread
+        if thread.lost:  # it goes on at another node: any ending told here would be wrong
+            return
         events: list[Event] = [*endings(thread.state, "")[:-1], ended]
         if ended.status != "completed" and thread.state.queue:
             events.append(QueueHeld(held=True))
         try:
             await thread.emit(*events)
+        except Fenced:
+            pass
         except StorageFailed:
             log.exception("turn.end_not_stored", extra={"thread_id": thread.id, "turn_id": ended.turn_id})
             thread.tell_unstored(*events)

@@ -14,6 +14,7 @@
   · ThreadInUse        another process writes this thread, and cannot be asked to do it
   · ThreadReadOnly     the thread can be read and not written: its disk failed, or a newer version wrote it
   · StorageFailed      the log could not be written
+    - Fenced           another node has taken over the thread; nothing more is written here
   · StepLimitReached   the loop ran out of steps
   · BudgetReached      a budget is used up, and nobody allowed more
   · ReplyCutOff        the model's replies were cut off at their limit, again and again
@@ -108,6 +109,13 @@ class ThreadReadOnly(HarnessError):
 
 class StorageFailed(HarnessError):
     info = "InternalServerError"
+
+
+class Fenced(StorageFailed):
+    """Another node has taken over the thread: nothing more is written here."""
+
+    seen = 0
+    """The last record that was told here before."""
 
 
 class StepLimitReached(HarnessError):

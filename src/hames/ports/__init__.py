@@ -7,6 +7,7 @@ from hames.ports.agent import Ability, Agent, AgentThread, Compact, Prompt, Revi
 from hames.ports.checkpoints import Checkpoints, TurnCheckpoint
 from hames.ports.clock import Clock, Ids
 from hames.ports.model import Models, Provider
+from hames.ports.nodes import Nodes, NodeStatus, Viewing
 from hames.ports.peers import Peer, PeerAnswer, PeerLink, PeerLost, Peers
 from hames.ports.rules import RuleBook
 from hames.ports.sandbox import (
@@ -79,6 +80,8 @@ __all__ = [
     "Log",
     "LogNews",
     "Models",
+    "NodeStatus",
+    "Nodes",
     "Notes",
     "Peer",
     "PeerAnswer",
@@ -109,6 +112,7 @@ __all__ = [
     "TurnEvent",
     "TurnHandle",
     "Verdict",
+    "Viewing",
     "Work",
     "Workspace",
 ]
