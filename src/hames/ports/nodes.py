@@ -5,9 +5,10 @@ decides when they try: what keeps two nodes from writing one thread is the epoch
 (`Fenced`).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
+from hames.domain.commands import Standing
 from hames.domain.ids import ThreadId
 from hames.domain.value import Value
 
@@ -83,3 +84,61 @@ class Nodes(Protocol):
         ...
 
     async def list(self) -> Sequence[NodeStatus]: ...
+
+
+class Letter(Value):
+    """A command for a thread of this node, as another node sent it."""
+
+    key: str
+    """Of the command: the same command has the same key, however often it is sent."""
+    thread_id: ThreadId
+    body: bytes
+    repeated: bool = False
+    """Another node had taken it before, and may have carried it out."""
+
+
+class Inbox(Protocol):
+    """Commands between nodes, through the store: no node talks to another one.
+
+    Everything raises `StorageFailed` when the store cannot be reached, if it does not say otherwise.
+    """
+
+    def watch(self, on_letter: Callable[[], None], on_news: Callable[[], None]) -> None:
+        """Calls these when there may be letters for this node, or the list of threads may have changed elsewhere."""
+        ...
+
+    async def has_other_writer(self, thread_id: ThreadId) -> bool:
+        """Whether commands for the thread are another node's, because that node writes it or because this one may not."""
+        ...
+
+    async def send(self, thread_id: ThreadId, key: str, body: bytes) -> None: ...
+
+    async def wait_for_answer(self, key: str, seconds: float) -> bytes | None:
+        """None: there is none yet."""
+        ...
+
+    async def withdraw(self, key: str) -> bool:
+        """Takes back a letter. False: somebody has taken it, and may carry it out."""
+        ...
+
+    async def receive(self, held: Collection[ThreadId]) -> Sequence[Letter]:
+        """Takes the letters for these threads, which this node has open."""
+        ...
+
+    async def answer(self, key: str, body: bytes) -> None: ...
+
+    async def find_approval(self, approval_id: str) -> ThreadId | None:
+        """The thread of which a running turn asked this."""
+        ...
+
+    async def standings(self) -> Mapping[ThreadId, Standing]:
+        """Of the threads that other nodes write."""
+        ...
+
+    def set_viewing(self, thread_id: ThreadId, *, answers: bool | None) -> None:
+        """Somebody here watches a thread of another node. None: no more."""
+        ...
+
+    def send_news(self) -> None:
+        """The list of our threads has changed. Raises nothing."""
+        ...
