@@ -35,10 +35,13 @@ from hames.ports import (
     Clock,
     HostTool,
     Models,
+    Nodes,
+    Peers,
     Provider,
     Store,
     Tool,
     Tools,
+    Workspace,
 )
 from hames.providers.agent_models import AgentModels
 from hames.providers.catalogue import Catalogue
@@ -91,12 +94,17 @@ async def open_engine(
     continues: bool = True,
     leaves_turns: bool = False,
     shares: bool = True,
+    works: bool = True,
+    nodes: Nodes | None = None,
+    peers: Peers | None = None,
+    workspace: Workspace | None = None,
 ) -> AsyncGenerator[Engine]:
     """An engine for one workspace. Raises `Misconfigured`.
 
     Any part can be replaced; what is not given is the real thing. `added_tools` are offered beside our own.
     `only_agent` is the one of `agents` that runs every turn. `continues` and `leaves_turns`: see `EngineRules`.
     `shares`: other processes on the same data directory send their commands for its threads here, and it sends its own.
+    `nodes`, `peers` and `works`: for a node of a shared store (`app/nodes.py`).
     """
     clock = clock or SystemClock()
     known = models if isinstance(models, Catalogue) else catalogue(options) if models is None else None
@@ -114,7 +122,7 @@ async def open_engine(
     engine = Engine(
         store=kept,
         models=models,
-        workspace=LocalWorkspace(),
+        workspace=workspace or LocalWorkspace(),
         tools=AddedTools(added_tools, tools or toolbox),
         trust=ShellTrust(),
         clock=clock,
@@ -133,13 +141,15 @@ async def open_engine(
             after_crash=options.after_crash,
             continues=continues,
             leaves_turns=leaves_turns,
+            works=works,
             budgets=options.budgets,
             day_spending=day_spending(options.budgets, options.state_dir),
         ),
         agents=running,
         notes=WorkspaceNotes(options.notes_dir),
         environment=LocalEnvironment(toolbox, clock, extra_path=options.extra_path) if toolbox is not None else None,
-        peers=PeerSockets(kept.private_directory) if shares and isinstance(kept, JsonlStore) else None,
+        peers=peers or (PeerSockets(kept.private_directory) if shares and isinstance(kept, JsonlStore) else None),
+        nodes=nodes,
         checkpoints=kept_files,
         rulebook=rule_book(options),
         sandbox=None if agents else toolbox,  # where a runner does the work, nothing runs on this machine

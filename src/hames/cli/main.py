@@ -25,6 +25,8 @@ COMMANDS = {
     "stdio": "serve the protocol of an installed package over stdin and stdout",
     "serve": "serve HTTP and SSE, WebSocket and the web page on one port",
     "runner": "serve a sandbox runner over HTTP and SSE",
+    "worker": "run the turns of threads in a shared PostgreSQL store",
+    "nodes": "list the servers and workers of a shared PostgreSQL store",
     "tokens": "give other people and programs access to a server, with a role",
     "eval": "let a model work on tasks and print a table of the results",
     "demo": "a demo task with a fake model: no key, no network",

@@ -131,17 +131,17 @@ class Engine:
         )
         self._sharing = Sharing(self._threads, store, peers, ids, self._execute)
         self._lost = LostThreads(self._threads)
-        self.node = self._node(nodes) if nodes is not None else None
+        self.node = self._node(nodes, store) if nodes is not None else None
         """None: the store is this machine's."""
         self._sharing.before_take_up = self._lost.wait_until_left
         self.observers = self._threads.observers
         """Called at once with every change of every thread: metrics, traces, the handler of a library."""
 
-    def _node(self, nodes: Nodes) -> "NodeWork":
+    def _node(self, nodes: Nodes, store: Store) -> "NodeWork":
         from hames.core import node_work  # most engines are no node
 
         here = self._sharing.service
-        return node_work.NodeWork(nodes, self._threads, self._lost, here, is_closing=lambda: self._turns.closing)
+        return node_work.NodeWork(nodes, store, self._threads, self._lost, here, is_closing=lambda: self._turns.closing)
 
     async def __aenter__(self) -> Self:
         self._turns.tasks = tasks = await anyio.create_task_group().__aenter__()

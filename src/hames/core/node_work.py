@@ -9,12 +9,18 @@ from collections.abc import Callable, Sequence
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from hames.core.lost_threads import LostThreads
+from hames.core.thread import STOPPED, Thread
 from hames.core.threads import LoadedThread, Threads
+from hames.domain.commands import Standing
+from hames.domain.endings import endings
 from hames.domain.errors import HarnessError, StorageFailed, ThreadInUse
+from hames.domain.events import Event, Noticed, QueueHeld
 from hames.domain.ids import ThreadId
-from hames.ports import Nodes, Peer, Viewing
+from hames.domain.state import Change
+from hames.ports import Nodes, Peer, Store, Viewing
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +32,9 @@ CLAIM_SECONDS = 1.0
 CLAIMED_AT_ONCE = 50
 """From one look: the other nodes get a share."""
 PUT_BACK_SECONDS = 30.0
+STANDING_SECONDS = 0.2
+DISPLACED_EVERY = 3
+"""So many looks lie between two for threads whose place is gone."""
 RELEASE_SECONDS = 5.0
 """A thread at rest that nobody here watches is given back after this time, so that any node can take it up."""
 
@@ -34,9 +43,17 @@ class NodeWork:
     """`is_closing`: the engine is stopping, and takes up nothing more."""
 
     def __init__(
-        self, nodes: Nodes, threads: Threads, lost: LostThreads, here: Peer, *, is_closing: Callable[[], bool]
+        self,
+        nodes: Nodes,
+        store: Store,
+        threads: Threads,
+        lost: LostThreads,
+        here: Peer,
+        *,
+        is_closing: Callable[[], bool],
     ) -> None:
         self.nodes = nodes
+        self._store = store
         self._threads = threads
         self._lost = lost
         self._here = here
@@ -48,8 +65,8 @@ class NodeWork:
         self._lag_ms = 0
         self.claimed = 0
         """How many threads it has taken up so far."""
-        self.opened: Callable[[ThreadId], None] | None = None
-        """Called with each thread that was claimed and opened: commands may wait for it."""
+        self._standings: dict[ThreadId, Standing] = {}
+        self._looks = 0
 
     async def start(self, tasks: TaskGroup) -> None:
         """Raises `StorageFailed` and `Misconfigured`."""
@@ -57,8 +74,26 @@ class NodeWork:
         await self.nodes.register()
         tasks.start_soon(self._keep_lease)
         tasks.start_soon(self._watch_lease)
+        self._threads.observers.append(self._observe)
         if self.nodes.slots:
             tasks.start_soon(self._take_up_threads, tasks)
+            tasks.start_soon(self._tell_standings)
+
+    # -- what lists of other nodes show
+
+    def _observe(self, change: Change) -> None:
+        if change.before.standing != change.after.standing and not change.after.ephemeral:
+            self._standings[change.after.id] = change.after.standing
+
+    async def _tell_standings(self) -> None:
+        while True:
+            await self._clock.sleep(STANDING_SECONDS)
+            if standings := self._standings:
+                self._standings = {}
+                try:
+                    await self.nodes.set_standings(standings)
+                except StorageFailed:
+                    self._standings = {**standings, **self._standings}
 
     # -- the lease
 
@@ -117,6 +152,9 @@ class NodeWork:
                 self._opening.add(thread_id)
                 tasks.start_soon(self._open, thread_id)
             await self._release_idle()
+            self._looks += 1
+            if self._looks % DISPLACED_EVERY == 0:
+                await self._look_after_displaced()
             if not found or len(found) < free:
                 await self.nodes.wait_for_work(pause)
 
@@ -125,8 +163,6 @@ class NodeWork:
         try:
             await self._threads.open(thread_id)
             self.claimed += 1
-            if self.opened is not None:
-                self.opened(thread_id)
         except (ThreadInUse, StorageFailed) as problem:  # another node was faster, or the store cannot be reached
             log.info("thread.not_opened", extra={"thread_id": thread_id, "error": str(problem)})
         except Exception as problem:  # one thread must not keep the others from going on
@@ -138,6 +174,32 @@ class NodeWork:
                 log.warning("thread.not_put_back", extra={"thread_id": thread_id})
         finally:
             self._opening.discard(thread_id)
+
+    async def _look_after_displaced(self) -> None:
+        """Says, in the threads themselves, that a turn waits for a place that no node has; or ends it, by rule."""
+        try:
+            for thread_id in await self.nodes.claim_displaced():
+                await self._tell_displaced(thread_id)
+        except HarnessError as problem:
+            log.warning("displaced.not_told", extra={"node": self.nodes.name, "error": str(problem)})
+
+    async def _tell_displaced(self, thread_id: ThreadId) -> None:
+        rules = self._threads.rules
+        thread = await Thread.opened(await self._store.open(thread_id), self._clock, rules.defaults)
+        try:
+            turn, settings = thread.state.running, thread.state.settings
+            if turn is None:
+                return
+            where = f"no node that is {settings.place!r} is there"
+            if (settings.after_crash or rules.after_crash) == "end":
+                held: list[Event] = [QueueHeld(held=True)] if thread.state.queue else []
+                await thread.emit(*endings(thread.state, f"{STOPPED}, and {where} to continue it"), *held)
+            else:
+                message = f"This turn waits: {where}. It continues when one starts"
+                notice = Noticed(source="hames", name="place_gone", severity="warning", message=message)
+                await thread.emit(replace(notice, turn_id=turn.id))
+        finally:
+            await thread.close()
 
     async def _release_idle(self) -> None:
         since = self._clock.monotonic() - RELEASE_SECONDS

@@ -42,7 +42,9 @@ class PeerService:
     def standings(self) -> Mapping[ThreadId, Standing]:
         return {thread_id: loaded.thread.state.standing for thread_id, loaded in self._threads.loaded.items()}
 
-    async def execute_for_peer(self, command: Command, key: str, *, seen: int, repeated: bool = False) -> PeerAnswer:
+    async def execute_for_peer(
+        self, command: Command, key: str, *, seen: int, repeated: bool = False, thread_id: ThreadId | None = None
+    ) -> PeerAnswer:
         if (known := self._commands.get(key)) is not None:
             await known.done.wait()
             return known.result()
@@ -50,15 +52,15 @@ class PeerService:
         while len(self._commands) > REMEMBERED:
             self._commands.popitem(last=False)
         try:
-            received.answer = await self._execute(command, seen, repeated=repeated)
+            received.answer = await self._execute(command, seen, thread_id, repeated=repeated)
         except HarnessError as refusal:
             received.refusal = refusal
         finally:
             received.done.set()
         return received.result()
 
-    async def _execute(self, command: Command, seen: int, *, repeated: bool) -> PeerAnswer:
-        thread_id: ThreadId | None = getattr(command, "thread_id", None)
+    async def _execute(self, command: Command, seen: int, thread_id: ThreadId | None, *, repeated: bool) -> PeerAnswer:
+        thread_id = getattr(command, "thread_id", thread_id)
         if thread_id is None and not isinstance(command, ResolveApproval):
             raise HarnessError(f"{type(command).__name__} is not for another process")
         if thread_id is not None and not self.owns(thread_id):

@@ -71,6 +71,14 @@ class Nodes(Protocol):
         """
         ...
 
+    async def claim_displaced(self) -> list[ThreadId]:
+        """Makes this node the writer of threads whose turn waits for a place that no node has, each once."""
+        ...
+
+    async def set_standings(self, standings: Mapping[ThreadId, Standing]) -> None:
+        """For the lists of other nodes."""
+        ...
+
     async def put_back(self, thread_id: ThreadId, *, seconds: float) -> None:
         """A claimed thread could not be opened: others may try, and this node not for some time."""
         ...
@@ -108,7 +116,7 @@ class Inbox(Protocol):
         ...
 
     async def has_other_writer(self, thread_id: ThreadId) -> bool:
-        """Whether commands for the thread are another node's, because that node writes it or because this one may not."""
+        """Whether commands for the thread are another node's: it writes the thread, or this one may not."""
         ...
 
     async def send(self, thread_id: ThreadId, key: str, body: bytes) -> None: ...
@@ -126,6 +134,10 @@ class Inbox(Protocol):
         ...
 
     async def answer(self, key: str, body: bytes) -> None: ...
+
+    async def put_back(self, key: str) -> None:
+        """Leaves a letter to whoever writes its thread now."""
+        ...
 
     async def find_approval(self, approval_id: str) -> ThreadId | None:
         """The thread of which a running turn asked this."""

@@ -46,10 +46,13 @@ class Peer(Protocol):
         """Of the threads that this process writes."""
         ...
 
-    async def execute_for_peer(self, command: Command, key: str, *, seen: int, repeated: bool = False) -> PeerAnswer:
+    async def execute_for_peer(
+        self, command: Command, key: str, *, seen: int, repeated: bool = False, thread_id: ThreadId | None = None
+    ) -> PeerAnswer:
         """Carries it out here, once per key, when the thread is as far as the asker has `seen` it.
 
-        `repeated`: another process may have carried it out since, and then it is not done twice.
+        `repeated`: another process may have carried it out since, and then it is not done twice. `thread_id`: for a
+        command that does not name its thread.
 
         Raises `HarnessError`, and `ThreadInUse` where it is not the writer.
         """

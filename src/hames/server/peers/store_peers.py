@@ -25,11 +25,8 @@ KEPT_STANDINGS_SECONDS = 1.0
 
 
 class StorePeers:
-    """`held` gives the threads that are open here."""
-
-    def __init__(self, inbox: Inbox, held: Callable[[], Sequence[ThreadId]]) -> None:
+    def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
-        self._held = held
         self._start_task: Callable[..., object] | None = None
         self._here: Peer | None = None
         self._link: StoreLink | None = None
@@ -64,13 +61,14 @@ class StorePeers:
         self._wake.set()
 
     async def _receive(self) -> None:
-        assert self._start_task is not None
+        here = self._here
+        assert self._start_task is not None and here is not None
         while not self._closed:
             self._wake = anyio.Event()
             letters: Sequence[Letter] = ()
             try:
-                if held := self._held():
-                    letters = await self._inbox.receive(held)
+                if held := here.standings():
+                    letters = await self._inbox.receive(list(held))
             except StorageFailed as problem:
                 log.warning("letters.not_received", extra={"error": str(problem)})
             for letter in letters:
@@ -83,6 +81,8 @@ class StorePeers:
         try:
             if (reply := await self._reply(letter)) is not None:
                 await self._inbox.answer(letter.key, wire.encode_line(reply))
+            else:
+                await self._inbox.put_back(letter.key)
         except StorageFailed as problem:  # whoever takes over the thread finds what was done of it
             log.warning("letter.not_answered", extra={"thread_id": letter.thread_id, "error": str(problem)})
         except Exception:
@@ -99,7 +99,9 @@ class StorePeers:
         try:
             repeated = request.repeated or letter.repeated
             command = wire.decode_command(request)
-            answer = await here.execute_for_peer(command, letter.key, seen=request.seen, repeated=repeated)
+            answer = await here.execute_for_peer(
+                command, letter.key, seen=request.seen, repeated=repeated, thread_id=letter.thread_id
+            )
             return wire.PeerReply(id=0, answer=answer)
         except (ThreadInUse, StorageFailed) as problem:
             log.info("letter.left", extra={"thread_id": letter.thread_id, "why": str(problem)})
@@ -147,8 +149,6 @@ class StoreLink:
                 )
         except StorageFailed as problem:
             raise PeerLost(str(problem)) from problem
-        except anyio.get_cancelled_exc_class():
-            raise
         if answer is None:
             raise PeerLost(f"{self.name} does not answer")
         reply = wire.decode_line(answer)
