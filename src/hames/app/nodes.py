@@ -11,7 +11,7 @@ from hames import __version__
 from hames.app import open_engine
 from hames.config.load import Options
 from hames.core.engine import Engine
-from hames.domain.errors import Misconfigured
+from hames.domain.errors import InvalidCommand, Misconfigured
 from hames.domain.value import Value
 from hames.ports import NodeStatus
 from hames.server.peers.store_peers import StorePeers
@@ -41,8 +41,8 @@ class UncheckedDirectories(LocalWorkspace):
     """For a gateway: the directories of threads are on the machines of the workers."""
 
     async def resolve_directory(self, path: str) -> str:
-        if not os.path.isabs(path):
-            raise Misconfigured(f"{path!r} is not an absolute path; on a gateway directories are given in full")
+        if "\0" in path or not os.path.isabs(path):
+            raise InvalidCommand(f"not an absolute path: {path!r}")
         return os.path.normpath(path)
 
 
