@@ -110,6 +110,10 @@ class StorageFailed(HarnessError):
     info = "InternalServerError"
 
 
+class Fenced(StorageFailed):
+    """Another node writes the thread by now: nothing that this one sends counts any more."""
+
+
 class StepLimitReached(HarnessError):
     info = "StepLimitReached"
 
