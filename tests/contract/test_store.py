@@ -14,6 +14,7 @@ from hames.ports import Store
 from hames.store.jsonl import JsonlStore
 from hames.store.memory import MemoryStore
 from hames.store.places import Places
+from hames.testing.checks.store import jot
 
 HERE, THERE = ThreadId("ses_here"), ThreadId("ses_there")
 Again = Callable[[], Store]
@@ -96,7 +97,7 @@ async def test_jotted_deltas_outlive_their_writer_as_one_bundle(store: Store) ->
     log = await store.create(HERE)
     await log.append([note(HERE, 1)])
     for text in ("he", "l", "lo"):
-        log.jot(piece(HERE, 2, text))
+        await jot(log, piece(HERE, 2, text))
     assert await store.read(HERE) == [note(HERE, 1), piece(HERE, 2, "hello")]
     await log.close()  # nobody appended the bundle
     again = await store.open(HERE)

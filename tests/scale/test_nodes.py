@@ -7,21 +7,14 @@ import pytest
 
 from hames.core.engine import Engine
 from hames.domain.commands import (
-    DeleteThread,
-    ForkThread,
-    InterruptTurn,
-    ListThreads,
     ReadThread,
     ResolveApproval,
-    SteerTurn,
-    SubmitPrompt,
-    ThreadPage,
 )
 from hames.domain.errors import ApprovalNotFound
-from hames.domain.events import ItemDelta, Noticed, TurnEnded, TurnStarted
+from hames.domain.events import ItemDelta, TurnEnded, TurnStarted
 from hames.domain.items import TextInput
-from hames.domain.state import QueuedPrompt, ThreadState, Turn
-from hames.testing.fakes.model import ScriptedModel, call, hang, say, wait_for
+from hames.domain.state import ThreadState
+from hames.testing.fakes.model import ScriptedModel, call, say, wait_for
 from hames.testing.services.postgres import Cluster
 from node_support import cluster, database, end_lease, node
 from support import check_continuous, created, events, question, started, turn_end, until

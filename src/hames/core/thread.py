@@ -6,6 +6,7 @@ once and kept in bundles; the deltas of one bundle share its number.
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 
 import anyio
@@ -33,6 +34,8 @@ from hames.ports import Clock, Log, ToolClient
 log = logging.getLogger(__name__)
 
 BUNDLE_SECONDS = 0.1
+MOST_UNTOLD = 2_000
+"""So many deltas may wait for the store; the next one waits until they are kept."""
 
 STOPPED = "interrupted: the harness stopped while this turn ran"
 """What a turn says that nobody interrupted: whether the process went in peace or was killed."""
@@ -60,6 +63,8 @@ class Thread:
         self._bundle: list[str] = []
         self._bundle_record: Record | None = None
         self._bundle_since = 0.0
+        self._untold: deque[Change] = deque()
+        """Deltas that the store has not kept yet, oldest first. The state has them already; nobody was told of them."""
         self._unstored: tuple[Record, ...] = ()
 
     @classmethod
@@ -111,10 +116,12 @@ class Thread:
                 log.exception("thread.not_listed", extra={"thread_id": self.id})
 
     async def delta(self, turn_id: TurnId, item_id: ItemId, stream: Stream, text: str) -> None:
-        """Tells a piece of text at once. The live file keeps it until its bundle is in the log."""
+        """Tells a piece of text as soon as the store keeps it, which it does until its bundle is in the log."""
         if self.lost:
             self.check_not_lost()
         event = ItemDelta(turn_id=turn_id, item_id=item_id, stream=stream, text=text)
+        if len(self._untold) >= MOST_UNTOLD:
+            await self.settle()
         if self._writing.locked() or not self._fits(event):
             async with self._writing:
                 with anyio.CancelScope(shield=True):
@@ -126,15 +133,28 @@ class Thread:
             if open_bundle is not None
             else Record(seq=self.state.seq + 1, at_ms=self.clock.now_ms(), thread_id=self.id, event=event)
         )
+        before, self.state = self.state, apply(self.state, record)
+        self._untold.append(Change(record=record, before=before, after=self.state))
         try:
-            self.log.jot(record)
+            self.log.jot(record, self._tell_delta)
         except StorageFailed as failure:
+            self._untold.pop()
+            self.state = before
             self.fail(failure)
             raise
         if open_bundle is None:
             self._bundle_record, self._bundle_since = record, self.clock.monotonic()
         self._bundle.append(text)
-        self._tell(record)
+
+    @property
+    def told(self) -> ThreadState:
+        """The state that watchers know: without deltas that are not kept yet."""
+        return self._untold[0].before if self._untold else self.state
+
+    async def settle(self) -> None:
+        """Waits until every delta so far was told. Raises `StorageFailed`."""
+        if self._untold:
+            await self.log.append(())
 
     async def _keep(self, records: list[Record], *, sync: bool) -> None:
         """The open bundle is closed once it is kept, and stays for the next try if it was not."""
@@ -149,7 +169,7 @@ class Thread:
         """The log did not take a record."""
         self.failure = failure
         if isinstance(failure, Fenced):
-            failure.seen = self.state.seq
+            failure.seen = self.told.seq
             self.lose()
 
     def lose(self) -> None:
@@ -171,7 +191,7 @@ class Thread:
         """Raises `Fenced`."""
         if self.lost:
             error = Fenced(f"thread {self.id!r} {LOST}")
-            error.seen = self.state.seq
+            error.seen = self.told.seq
             raise error
 
     def tell_unstored(self, *events: Event) -> None:
@@ -194,7 +214,7 @@ class Thread:
 
     def watch(self, *, answers: bool = True) -> Watcher:
         """Attaches a watcher and takes its snapshot without an await in between, so that it misses nothing."""
-        watcher = Watcher(self.state, answers=answers)
+        watcher = Watcher(self.told, answers=answers)
         self._watchers.append(watcher)
         return watcher
 
@@ -240,9 +260,16 @@ class Thread:
         if self.lost:
             return
         before, self.state = self.state, apply(self.state, record)
-        if not self._watchers and not self.observers:
-            return
-        change = Change(record=record, before=before, after=self.state)
+        if self._watchers or self.observers:
+            self._tell_change(Change(record=record, before=before, after=self.state))
+
+    def _tell_delta(self) -> None:
+        """The oldest delta that was not told is kept by now."""
+        change = self._untold.popleft()
+        if not self.lost and (self._watchers or self.observers):
+            self._tell_change(change)
+
+    def _tell_change(self, change: Change) -> None:
         for listener in self.observers:
             listener(change)
         gone = False

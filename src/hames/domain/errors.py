@@ -112,7 +112,7 @@ class StorageFailed(HarnessError):
 
 
 class Fenced(StorageFailed):
-    """Another node has taken over the thread: nothing more is written here."""
+    """Another node writes the thread by now: nothing that this one sends counts any more."""
 
     seen = 0
     """The last record that was told here before."""

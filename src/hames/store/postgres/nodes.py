@@ -17,7 +17,7 @@ from hames.domain.errors import HarnessError
 from hames.domain.events import FORMAT
 from hames.domain.ids import ThreadId
 from hames.ports import NodeStatus, Viewing
-from hames.store.postgres.hints import INBOX, LISTS
+from hames.store.postgres.hints import CHANNEL, INBOX, LISTS
 
 if TYPE_CHECKING:
     from asyncpg import Connection
@@ -189,10 +189,9 @@ class PostgresNodes:
     async def leave(self) -> None:
         try:
             await self._store.run(lambda connection: connection.execute(LEAVE, self.id))
+            await self._store.run(lambda connection: connection.execute("select pg_notify($1, $2)", CHANNEL, WORK))
         except HarnessError as problem:  # its lease ends by itself
             log.info("lease.not_given_back", extra={"node": self.name, "error": str(problem)})
-        self._store.hints.send([WORK])
-        await self._store.hints.flush()
 
     async def set_standings(self, standings: Mapping[ThreadId, Standing]) -> None:
         columns = list(standings), list(standings.values())
