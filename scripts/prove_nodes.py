@@ -260,7 +260,7 @@ async def prove(args: argparse.Namespace) -> int:
     began = time.monotonic()
     try:
         address = cluster.new_database()
-        args.database = address.rpartition("/")[2].partition("?")[0]
+        args.database = address.partition("?")[0].rpartition("/")[2]
         options = load({"cwd": str(home), "model": "scripted/hello"}, {"HOME": str(home), "PATH": os.environ["PATH"]})
         async with AsyncExitStack() as stack:
             gateway = NodeOptions(store=address, name="gateway", slots=0, lease_s=10.0)

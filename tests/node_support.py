@@ -62,5 +62,5 @@ def node(
 
 def end_lease(cluster: Cluster, address: str, name: str) -> None:
     """As if the node had been silent for the time of its lease."""
-    database = address.rpartition("/")[2].partition("?")[0]
+    database = address.partition("?")[0].rpartition("/")[2]
     cluster.psql(f"update hames.node set until = now() - interval '1 second' where name = '{name}'", database=database)

@@ -1,4 +1,4 @@
-"""Nodes on one database: claims, fail-over, fencing and commands from anywhere. Engines of this process, real PostgreSQL."""
+"""Nodes on one database: claims, fail-over, fencing, commands from anywhere. Engines here, a real PostgreSQL."""
 
 from contextlib import AsyncExitStack
 
@@ -11,7 +11,7 @@ from hames.domain.commands import (
     ResolveApproval,
 )
 from hames.domain.errors import ApprovalNotFound
-from hames.domain.events import ItemDelta, TurnEnded, TurnStarted
+from hames.domain.events import ItemDelta, Noticed, TurnEnded, TurnStarted
 from hames.domain.items import TextInput
 from hames.domain.state import ThreadState
 from hames.testing.fakes.model import ScriptedModel, call, say, wait_for
@@ -95,7 +95,7 @@ async def test_an_approval_asked_on_one_node_is_answered_from_another_after_the_
         c = await stack.enter_async_context(node(database, slots=0, name="c"))
         end_lease(cluster, database, "a")
         there = await c.watch(thread.id)
-        await until_continued(c, thread.id)
+        await until(there, lambda event: isinstance(event, Noticed) and event.name == "turn_continued")
         await c.execute(ResolveApproval(approval_id=asked.approval.id, decision="once"))
         state = await ended(c, thread.id)
         assert [turn.status for turn in state.turns] == ["completed"]

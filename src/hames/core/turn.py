@@ -235,6 +235,8 @@ class RunningTurn:
         cut_off = close_cut_off(thread.state, self.new_item_id, keep_questions=self.keeps_questions)
         try:
             await thread.emit(*cut_off.events, paused_notice(turn, cut_off.message))
+        except Fenced:
+            pass
         except StorageFailed:  # the next process closes it
             log.exception("turn.pause_not_stored", extra={"thread_id": thread.id, "turn_id": self.turn_id})
         finally:

@@ -1,7 +1,7 @@
 """Commands between nodes: rows of the inbox, and a hint that one is there."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
@@ -9,6 +9,7 @@ from hames.domain.commands import Standing
 from hames.domain.ids import ThreadId
 from hames.ports import Letter
 from hames.store.postgres.hints import INBOX, LISTS, inbox_hint
+from hames.store.postgres.queries import fetch, fetch_value
 
 if TYPE_CHECKING:
     from hames.store.postgres.nodes import PostgresNodes
@@ -79,12 +80,12 @@ class PostgresInbox:
         if not self._nodes.slots:
             return True
         about = thread_id, self._nodes.id, self._store.places
-        return bool(await self._store.run(lambda connection: connection.fetchval(WRITER, *about)))
+        return bool(await fetch_value(self._store, WRITER, *about))
 
     async def send(self, thread_id: ThreadId, key: str, body: bytes) -> None:
         self._threads[key] = thread_id
         row = thread_id, key, self._nodes.id, body
-        await self._store.run(lambda connection: connection.execute(SEND, *row))
+        await fetch(self._store, SEND, *row)
         self._store.hints.send([inbox_hint(thread_id)])
 
     async def wait_for_answer(self, key: str, seconds: float) -> bytes | None:
@@ -94,9 +95,9 @@ class PostgresInbox:
             while True:
                 event = anyio.Event()
                 self._waiting[key] = thread_id, event
-                answer = await self._store.run(lambda connection: connection.fetchval(READ_ANSWER, key))
+                answer = await fetch_value(self._store, READ_ANSWER, key)
                 if answer is not None:
-                    await self._store.run(lambda connection: connection.execute(FORGET, key))
+                    await fetch(self._store, FORGET, key)
                     return answer
                 left = until - anyio.current_time()
                 if left <= 0:
@@ -107,33 +108,31 @@ class PostgresInbox:
             self._waiting.pop(key, None)
 
     async def withdraw(self, key: str) -> bool:
-        return await self._store.run(lambda connection: connection.fetchval(WITHDRAW, key)) is not None
+        return await fetch_value(self._store, WITHDRAW, key) is not None
 
     async def receive(self, held: Collection[ThreadId]) -> Sequence[Letter]:
-        rows: list[Any] = await self._store.run(
-            lambda connection: connection.fetch(RECEIVE, self._nodes.id, list(held))
-        )
+        rows = await fetch(self._store, RECEIVE, self._nodes.id, list(held))
         return [
             Letter(key=row[1], thread_id=ThreadId(row[2]), body=row[3], repeated=row[4])
             for row in sorted(rows, key=lambda row: row[0])
         ]
 
     async def answer(self, key: str, body: bytes) -> None:
-        thread_id = await self._store.run(lambda connection: connection.fetchval(ANSWER, key, body))
+        thread_id = await fetch_value(self._store, ANSWER, key, body)
         if thread_id is not None:
             self._store.hints.send([inbox_hint(thread_id)])
 
     async def put_back(self, key: str) -> None:
-        thread_id = await self._store.run(lambda connection: connection.fetchval(PUT_BACK, key))
+        thread_id = await fetch_value(self._store, PUT_BACK, key)
         if thread_id is not None:
             self._store.hints.send([inbox_hint(thread_id)])
 
     async def find_approval(self, approval_id: str) -> ThreadId | None:
-        found = await self._store.run(lambda connection: connection.fetchval(APPROVAL, approval_id.encode()))
+        found = await fetch_value(self._store, APPROVAL, approval_id.encode())
         return ThreadId(found) if found is not None else None
 
     async def standings(self) -> Mapping[ThreadId, Standing]:
-        rows: list[Any] = await self._store.run(lambda connection: connection.fetch(STANDINGS, self._nodes.id))
+        rows = await fetch(self._store, STANDINGS, self._nodes.id)
         return {ThreadId(row[0]): row[1] for row in rows}
 
     def set_viewing(self, thread_id: ThreadId, *, answers: bool | None) -> None:
