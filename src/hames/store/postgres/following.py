@@ -180,5 +180,3 @@ class RowReader:
 
     def _wanted(self, records: list[Record]) -> list[Record]:
         return [one for one in records if one.seq > self._after]
-
-

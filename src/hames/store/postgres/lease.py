@@ -30,7 +30,9 @@ Run = Callable[[Callable[["Connection"], Awaitable[Any]]], Awaitable[Any]]
 
 
 class Lease:
-    def __init__(self, run: Run, *, name: str = "", seconds: float = LEASE_SECONDS, renew: float = RENEW_SECONDS) -> None:
+    def __init__(
+        self, run: Run, *, name: str = "", seconds: float = LEASE_SECONDS, renew: float = RENEW_SECONDS
+    ) -> None:
         self.node_id = f"{socket.gethostname()[:40]}-{os.getpid()}-{secrets.token_hex(4)}"
         self.name = name or self.node_id
         self.seconds = seconds

@@ -27,8 +27,6 @@ class LogHome(Protocol):
 
 
 class PostgresLog:
-
-
     def __init__(
         self, store: LogHome, thread_id: ThreadId, *, epoch: int, head: int, foreign: bool, repaired: str = ""
     ) -> None:

@@ -126,9 +126,7 @@ class PostgresStore:
             raise ThreadNotFound(f"no thread {thread_id!r}")
         await self.lease.start()
         claimed = thread_id not in self._open
-        row = await self.run(
-            lambda connection: connection.fetchrow(TAKE, thread_id, self.node_id, claimed, FORMAT)
-        )
+        row = await self.run(lambda connection: connection.fetchrow(TAKE, thread_id, self.node_id, claimed, FORMAT))
         if row is None:
             raise await self._refusal(thread_id)
         epoch, head, foreign = row
@@ -263,5 +261,3 @@ class PostgresStore:
         log.warning("thread.fenced", extra={"thread_id": thread_id})
         for listener in self.fenced_listeners:
             listener(thread_id)
-
-

@@ -80,7 +80,19 @@ class Cluster:
         subprocess.run(["cp", "-a", template, self.data], check=True, capture_output=True)
 
     def _initdb(self, data: Path) -> None:
-        command = [self.bin / "initdb", "-D", data, "-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+        command = [
+            self.bin / "initdb",
+            "-D",
+            data,
+            "-U",
+            SUPERUSER,
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--locale=C",
+            "--no-sync",
+        ]
         subprocess.run(command, user=self.user, cwd=self.home, check=True, capture_output=True)
 
     def start(self) -> "Cluster":
