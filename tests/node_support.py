@@ -9,7 +9,7 @@ from hames.clock_and_ids import RandomIds, SystemClock
 from hames.core.engine import Engine
 from hames.ports import Provider, Tool
 from hames.server.peers.store_peers import StorePeers
-from hames.store.postgres.inbox import PostgresInbox
+from hames.store.postgres.letters import PostgresLetters
 from hames.store.postgres.nodes import PostgresNodes
 from hames.store.postgres.store import PostgresStore
 from hames.testing.fakes.model import ScriptedModel
@@ -50,7 +50,7 @@ def node(
         *tools,
         store=store,
         nodes=nodes,
-        peers=StorePeers(PostgresInbox(store, nodes)),
+        peers=StorePeers(PostgresLetters(store, nodes)),
         clock=SystemClock(),
         ids=RandomIds(),
         cwd=cwd,

@@ -4,6 +4,7 @@ Each line on stdin is `{"address": …, "name": …, "directory": …, "slots": 
 worker is printed. It is killed, frozen or stopped from outside, at any moment.
 """
 
+import ctypes
 import gc
 import json
 import os
@@ -37,6 +38,11 @@ async def work(request: dict[str, Any]) -> None:
         await until_stopped()
 
 
+def end_with_parent() -> None:
+    """No worker is left when a test is killed."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
 def main() -> None:
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the workers here
@@ -45,6 +51,7 @@ def main() -> None:
         if pid == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             os.setsid()
+            end_with_parent()
             os.close(0)
             os.dup2(2, 1)
             anyio.run(work, json.loads(line))

@@ -1,10 +1,10 @@
-"""An engine as a node of a shared store: the database, the lease and the inbox, joined. Imported with `--store` only."""
+"""An engine as a node of a shared store: the database, the lease and the letters. Imported with `--store` only."""
 
-import os
 import re
 import socket
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from posixpath import normpath
 from typing import Any
 
 from hames import __version__
@@ -15,7 +15,7 @@ from hames.domain.errors import InvalidCommand, Misconfigured
 from hames.domain.value import Value
 from hames.ports import NodeStatus
 from hames.server.peers.store_peers import StorePeers
-from hames.store.postgres.inbox import PostgresInbox
+from hames.store.postgres.letters import PostgresLetters
 from hames.store.postgres.nodes import PostgresNodes, list_nodes
 from hames.store.postgres.store import PostgresStore
 from hames.tools.files.workspace import LocalWorkspace
@@ -41,9 +41,9 @@ class UncheckedDirectories(LocalWorkspace):
     """For a gateway: the directories of threads are on the machines of the workers."""
 
     async def resolve_directory(self, path: str) -> str:
-        if "\0" in path or not os.path.isabs(path):
+        if "\0" in path or not path.startswith("/"):
             raise InvalidCommand(f"not an absolute path: {path!r}")
-        return os.path.normpath(path)
+        return normpath(path)
 
 
 def node_store(node: NodeOptions) -> PostgresStore:
@@ -72,7 +72,7 @@ async def open_node(
         options,
         store=store,
         nodes=nodes,
-        peers=StorePeers(PostgresInbox(store, nodes)),
+        peers=StorePeers(PostgresLetters(store, nodes)),
         works=node.slots > 0,
         leaves_turns=True,
         workspace=None if node.slots else UncheckedDirectories(),

@@ -7,7 +7,7 @@ from hames.ports.agent import Ability, Agent, AgentThread, Compact, Prompt, Revi
 from hames.ports.checkpoints import Checkpoints, TurnCheckpoint
 from hames.ports.clock import Clock, Ids
 from hames.ports.model import Models, Provider
-from hames.ports.nodes import Inbox, Letter, Nodes, NodeStatus, Viewing
+from hames.ports.nodes import Letter, Letters, Nodes, NodeStatus, Viewing
 from hames.ports.peers import Peer, PeerAnswer, PeerLink, PeerLost, Peers
 from hames.ports.rules import RuleBook
 from hames.ports.sandbox import (
@@ -74,10 +74,10 @@ __all__ = [
     "Glance",
     "HostTool",
     "Ids",
-    "Inbox",
     "Job",
     "Launch",
     "Letter",
+    "Letters",
     "Limits",
     "Log",
     "LogNews",

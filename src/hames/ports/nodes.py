@@ -105,7 +105,7 @@ class Letter(Value):
     """Another node had taken it before, and may have carried it out."""
 
 
-class Inbox(Protocol):
+class Letters(Protocol):
     """Commands between nodes, through the store: no node talks to another one.
 
     Everything raises `StorageFailed` when the store cannot be reached, if it does not say otherwise.
@@ -121,7 +121,7 @@ class Inbox(Protocol):
 
     async def send(self, thread_id: ThreadId, key: str, body: bytes) -> None: ...
 
-    async def wait_for_answer(self, key: str, seconds: float) -> bytes | None:
+    async def wait_for_answer(self, thread_id: ThreadId, key: str, seconds: float) -> bytes | None:
         """None: there is none yet."""
         ...
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import anyio
 
-from hames.domain.commands import Command, ResolveApproval, Standing
-from hames.domain.errors import ApprovalNotFound, HarnessError, StorageFailed, ThreadInUse
+from hames.domain.commands import Command, DeleteThread, ResolveApproval, Standing
+from hames.domain.errors import ApprovalNotFound, HarnessError, StorageFailed, ThreadInUse, ThreadNotFound
 from hames.domain.ids import ThreadId
-from hames.ports import Inbox, Letter, Peer, PeerAnswer, PeerLost
+from hames.ports import Letter, Letters, Peer, PeerAnswer, PeerLost
 from hames.server.peers import wire
 
 log = logging.getLogger(__name__)
@@ -25,8 +25,8 @@ KEPT_STANDINGS_SECONDS = 1.0
 
 
 class StorePeers:
-    def __init__(self, inbox: Inbox) -> None:
-        self._inbox = inbox
+    def __init__(self, letters: Letters) -> None:
+        self._letters = letters
         self._start_task: Callable[..., object] | None = None
         self._here: Peer | None = None
         self._link: StoreLink | None = None
@@ -36,8 +36,8 @@ class StorePeers:
 
     def attach(self, start_task: Callable[..., object], here: Peer) -> None:
         self._start_task, self._here = start_task, here
-        self._link = StoreLink(self._inbox)
-        self._inbox.watch(self.look, here.hear_news)
+        self._link = StoreLink(self._letters)
+        self._letters.watch(self.look, here.hear_news)
         here.start_news()
 
     def look(self) -> None:
@@ -54,7 +54,7 @@ class StorePeers:
         return [self._link] if self._link is not None and not self._closed else []
 
     def send_news(self) -> None:
-        self._inbox.send_news()
+        self._letters.send_news()
 
     async def close(self) -> None:
         self._closed = True
@@ -68,7 +68,7 @@ class StorePeers:
             letters: Sequence[Letter] = ()
             try:
                 if held := here.standings():
-                    letters = await self._inbox.receive(list(held))
+                    letters = await self._letters.receive(list(held))
             except StorageFailed as problem:
                 log.warning("letters.not_received", extra={"error": str(problem)})
             for letter in letters:
@@ -80,9 +80,9 @@ class StorePeers:
     async def _carry_out(self, letter: Letter) -> None:
         try:
             if (reply := await self._reply(letter)) is not None:
-                await self._inbox.answer(letter.key, wire.encode_line(reply))
+                await self._letters.answer(letter.key, wire.encode_line(reply))
             else:
-                await self._inbox.put_back(letter.key)
+                await self._letters.put_back(letter.key)
         except StorageFailed as problem:  # whoever takes over the thread finds what was done of it
             log.warning("letter.not_answered", extra={"thread_id": letter.thread_id, "error": str(problem)})
         except Exception:
@@ -119,21 +119,21 @@ class StoreLink:
     name = "another node"
     gone = False
 
-    def __init__(self, inbox: Inbox) -> None:
-        self._inbox = inbox
+    def __init__(self, letters: Letters) -> None:
+        self._letters = letters
         self._standings: Mapping[ThreadId, Standing] = {}
         self._standings_at = -KEPT_STANDINGS_SECONDS
 
     async def owns(self, thread_id: ThreadId) -> bool:
         try:
-            return await self._inbox.has_other_writer(thread_id)
+            return await self._letters.has_other_writer(thread_id)
         except StorageFailed as problem:
             raise PeerLost(str(problem)) from problem
 
     async def standings(self) -> Mapping[ThreadId, Standing]:
         try:
             if anyio.current_time() - self._standings_at >= KEPT_STANDINGS_SECONDS:
-                self._standings_at, self._standings = anyio.current_time(), await self._inbox.standings()
+                self._standings_at, self._standings = anyio.current_time(), await self._letters.standings()
             return self._standings
         except StorageFailed as problem:
             raise PeerLost(str(problem)) from problem
@@ -141,9 +141,10 @@ class StoreLink:
     async def execute(self, command: Command, key: str, *, seen: int, repeated: bool = False) -> PeerAnswer:
         body = wire.encode_line(wire.command_request(0, command, key, seen, repeated=repeated))
         try:
-            await self._inbox.send(await self._thread_of(command), key, body)
-            answer = await self._inbox.wait_for_answer(key, ANSWER_SECONDS)
-            if answer is None and await self._inbox.withdraw(key):
+            thread_id = await self._thread_of(command)
+            await self._letters.send(thread_id, key, body)
+            answer = await self._letters.wait_for_answer(thread_id, key, ANSWER_SECONDS)
+            if answer is None and await self._letters.withdraw(key):
                 raise ThreadInUse(
                     f"no node took the command within {ANSWER_SECONDS:g} s: `hames nodes` lists the workers that run"
                 )
@@ -151,6 +152,10 @@ class StoreLink:
             raise PeerLost(str(problem)) from problem
         if answer is None:
             raise PeerLost(f"{self.name} does not answer")
+        if not answer and isinstance(command, DeleteThread):  # the letter went with its thread
+            return PeerAnswer()
+        if not answer:
+            raise ThreadNotFound(f"no thread {thread_id!r}")
         reply = wire.decode_line(answer)
         if not isinstance(reply, wire.PeerReply):
             raise HarnessError("the answer was sent by another version and cannot be read")
@@ -160,7 +165,7 @@ class StoreLink:
 
     async def _thread_of(self, command: Command) -> ThreadId:
         if isinstance(command, ResolveApproval):
-            found = await self._inbox.find_approval(command.approval_id)
+            found = await self._letters.find_approval(command.approval_id)
             if found is None:
                 raise ApprovalNotFound(f"no approval {command.approval_id!r} waits for an answer")
             return found
@@ -170,7 +175,7 @@ class StoreLink:
         return thread_id
 
     def tell_viewing(self, thread_id: ThreadId, *, answers: bool | None) -> None:
-        self._inbox.set_viewing(thread_id, answers=answers)
+        self._letters.set_viewing(thread_id, answers=answers)
 
     def ask_for_news(self) -> None:
         """They are always sent."""

@@ -13,7 +13,7 @@ from hames.domain.errors import Misconfigured, StorageFailed
 if TYPE_CHECKING:
     from asyncpg import Connection
 
-CONNECT_SECONDS: Final = 5.0
+CONNECT_SECONDS: Final = 5
 HELD_SECONDS: Final = 10.0
 """So long a caller waits for a database that is gone before anybody is told."""
 RETRY_SECONDS: Final = 0.2
@@ -71,9 +71,9 @@ async def connect(address: str, name: str) -> "Connection":
         return await asyncpg.connect(
             address, timeout=CONNECT_SECONDS, server_settings={"application_name": name, "jit": "off"}
         )
-    except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError, ValueError) as problem:
+    except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as problem:
         raise Misconfigured(f"cannot use the database {without_password(address)!r}: {problem}") from None
-    except asyncpg.ClientConfigurationError as problem:
+    except (asyncpg.ClientConfigurationError, ValueError) as problem:
         raise Misconfigured(f"{without_password(address)!r} cannot be used as an address: {problem}") from None
 
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncGenerator
+from typing import Any, Final
 
 from hames.domain.errors import StorageFailed, ThreadNotFound
 from hames.domain.events import Record
@@ -12,10 +12,8 @@ from hames.ports import LogNews
 from hames.store.bundles import begins_with, text_after, text_beyond
 from hames.store.lines import merge_deltas
 from hames.store.postgres.hints import Hints
+from hames.store.postgres.pool import Connections
 from hames.store.postgres.reading import ReadRows, read_rows
-
-if TYPE_CHECKING:
-    from asyncpg import Connection
 
 log = logging.getLogger(__name__)
 
@@ -31,14 +29,10 @@ select w.place, l.seq, l.n, l.body from there w join hames.live l on l.thread = 
 order by 1, 2, 3
 """
 
-Run = Callable[[Callable[["Connection"], Awaitable[Any]]], Awaitable[Any]]
-
 
 class Following:
-    """`run` carries out a query on some connection."""
-
-    def __init__(self, run: Run, hints: Hints) -> None:
-        self._run = run
+    def __init__(self, connections: Connections, hints: Hints) -> None:
+        self._connections = connections
         self._hints = hints
         self._listens = False
         self._changed: dict[ThreadId, set[asyncio.Event]] = {}
@@ -109,7 +103,7 @@ class Following:
             asked, self._asked = self._asked, []
             columns = list(range(len(asked))), [one[0] for one in asked], [one[1] for one in asked]
             try:
-                rows: Sequence[Any] = await self._run(lambda connection, of=columns: connection.fetch(FETCH, *of))
+                rows = await self._connections.fetch(FETCH, *columns)
             except Exception as problem:
                 for _, _, future in asked:
                     if not future.done():

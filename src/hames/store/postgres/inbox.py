@@ -1,145 +1,112 @@
-"""Commands between nodes: rows of the inbox, and a hint that one is there."""
+"""Commands for threads that another node writes: rows that their owner reads, carries out and answers.
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+A command has an id of its sender's, so that sending it again (after a lost connection) is the same command. Its answer
+stays for an hour.
+"""
 
-import anyio
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
 
-from hames.domain.commands import Standing
 from hames.domain.ids import ThreadId
-from hames.ports import Letter
-from hames.store.postgres.hints import INBOX, LISTS, inbox_hint
-from hames.store.postgres.queries import fetch, fetch_value
+from hames.domain.value import Value
+from hames.store.postgres.hints import INBOX, Hints, inbox_hint
+from hames.store.postgres.pool import Connections
 
-if TYPE_CHECKING:
-    from hames.store.postgres.nodes import PostgresNodes
-    from hames.store.postgres.store import PostgresStore
-
-WRITER: Final = """
-select case when t.owner = $2 then false when n.until > now() then true
-    else not (t.place = '' or t.place = any($3::text[])) end
-from hames.thread t left join hames.node n on n.id = t.owner where t.id = $1
-"""
 SEND: Final = """
-insert into hames.inbox (thread, client_id, sender, body) values ($1, $2, $3, $4) on conflict (client_id) do nothing
+insert into hames.inbox (thread, client_id, sender, who, body) values ($1, $2, $3, $4, $5)
+on conflict (client_id) do nothing
 """
-READ_ANSWER: Final = "select answer from hames.inbox where client_id = $1"
-FORGET: Final = "delete from hames.inbox where client_id = $1 and answer is not null"
-WITHDRAW: Final = "delete from hames.inbox where client_id = $1 and taken_by is null returning id"
-RECEIVE: Final = """
-with waiting as (
-    select id, taken_by from hames.inbox
-    where answer is null and thread = any($2::text[]) and taken_by is distinct from $1 for update skip locked
-)
-update hames.inbox i set taken_by = $1 from waiting w where i.id = w.id
-returning i.id, i.client_id, i.thread, i.body, w.taken_by is not null
+OPEN: Final = """
+select id, thread, client_id, sender, who, body from hames.inbox
+where answer is null and thread = any($1::text[]) order by id
 """
-PUT_BACK: Final = "update hames.inbox set taken_by = '' where client_id = $1 and answer is null returning thread"
-ANSWER: Final = """
-update hames.inbox set answer = $2, answered_at = now() where client_id = $1 returning thread
-"""
-APPROVAL: Final = """
-select e.thread from hames.thread t join hames.ev e on e.thread = t.id
-where t.running and position($1::bytea in e.body) > 0 limit 1
-"""
-STANDINGS: Final = """
-select t.id, l.standing from hames.thread t
-join hames.node n on n.id = t.owner and n.until > now() and n.id <> $1
-join hames.listed l on l.id = t.id
-where l.standing <> 'away'
-"""
+ANSWER: Final = "update hames.inbox set answer = $2, answered_at = now() where id = $1 and answer is null"
+ANSWERED: Final = "select answer from hames.inbox where client_id = $1"
+FORGET: Final = "delete from hames.inbox where sent_at < now() - interval '1 hour'"
 
 
-class PostgresInbox:
-    def __init__(self, store: "PostgresStore", nodes: "PostgresNodes") -> None:
-        self._store = store
-        self._nodes = nodes
-        self._on_letter: Callable[[], None] = lambda: None
-        self._on_news: Callable[[], None] = lambda: None
-        self._waiting: dict[str, tuple[ThreadId | None, anyio.Event]] = {}
-        self._threads: dict[str, ThreadId] = {}
+class SentCommand(Value):
+    """A command that waits for the owner of its thread."""
 
-    def watch(self, on_letter: Callable[[], None], on_news: Callable[[], None]) -> None:
-        self._on_letter, self._on_news = on_letter, on_news
-        self._store.hints.listen(self._hear)
+    id: int
+    thread_id: ThreadId
+    client_id: str
+    sender: str
+    who: str
+    body: bytes
 
-    def _hear(self, word: str) -> None:
-        if word == LISTS:
-            self._on_news()
-        elif word.startswith(INBOX):
-            self._on_letter()
-            thread_id = word.removeprefix(INBOX)
-            for of, event in list(self._waiting.values()):
-                if of == thread_id:
-                    event.set()
-        elif not word:
-            for _, event in list(self._waiting.values()):
-                event.set()
 
-    async def has_other_writer(self, thread_id: ThreadId) -> bool:
-        if not self._nodes.slots:
-            return True
-        about = thread_id, self._nodes.id, self._store.places
-        return bool(await fetch_value(self._store, WRITER, *about))
+class Inbox:
+    """`node_id` is the sender of what is sent here."""
 
-    async def send(self, thread_id: ThreadId, key: str, body: bytes) -> None:
-        self._threads[key] = thread_id
-        row = thread_id, key, self._nodes.id, body
-        await fetch(self._store, SEND, *row)
-        self._store.hints.send([inbox_hint(thread_id)])
+    def __init__(self, connections: Connections, hints: Hints, node_id: str) -> None:
+        self._connections = connections
+        self._hints = hints
+        self._node_id = node_id
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._changed = asyncio.Event()
+        self._listens = False
 
-    async def wait_for_answer(self, key: str, seconds: float) -> bytes | None:
-        thread_id = self._threads.pop(key, None)
-        until = anyio.current_time() + seconds
+    async def send(self, thread_id: ThreadId, body: bytes, *, client_id: str, who: str = "") -> None:
+        """Returns when the command is in the inbox. Raises `StorageFailed`."""
+        await self._connections.execute(SEND, thread_id, client_id, self._node_id, who, body)
+        self._hints.send([inbox_hint(thread_id)])
+
+    async def wait(self, thread_id: ThreadId, client_id: str, seconds: float) -> bytes | None:
+        """The answer; None: there is none after so long. Raises `StorageFailed`."""
+        self._listen()
+        heard = asyncio.Event()
+        self._waiting.setdefault(thread_id, set()).add(heard)
         try:
-            while True:
-                event = anyio.Event()
-                self._waiting[key] = thread_id, event
-                answer = await fetch_value(self._store, READ_ANSWER, key)
-                if answer is not None:
-                    await fetch(self._store, FORGET, key)
-                    return answer
-                left = until - anyio.current_time()
-                if left <= 0:
-                    return None
-                with anyio.move_on_after(left):
-                    await event.wait()
+            async with asyncio.timeout(seconds):
+                while True:
+                    heard.clear()
+                    row = await self._connections.fetch_row(ANSWERED, client_id)
+                    if row is None or row[0] is not None:  # deleted with its thread, or answered
+                        return row[0] if row is not None else b""
+                    await heard.wait()
+        except TimeoutError:
+            return None
         finally:
-            self._waiting.pop(key, None)
+            self._waiting[thread_id].discard(heard)
+            if not self._waiting[thread_id]:
+                del self._waiting[thread_id]
 
-    async def withdraw(self, key: str) -> bool:
-        return await fetch_value(self._store, WITHDRAW, key) is not None
-
-    async def receive(self, held: Collection[ThreadId]) -> Sequence[Letter]:
-        rows = await fetch(self._store, RECEIVE, self._nodes.id, list(held))
+    async def receive(self, threads: Sequence[ThreadId]) -> list[SentCommand]:
+        """What waits for these threads, oldest first. Raises `StorageFailed`."""
+        rows: list[Any] = await self._connections.fetch(OPEN, list(threads))
         return [
-            Letter(key=row[1], thread_id=ThreadId(row[2]), body=row[3], repeated=row[4])
-            for row in sorted(rows, key=lambda row: row[0])
+            SentCommand(id=row[0], thread_id=ThreadId(row[1]), client_id=row[2], sender=row[3], who=row[4], body=row[5])
+            for row in rows
         ]
 
-    async def answer(self, key: str, body: bytes) -> None:
-        thread_id = await fetch_value(self._store, ANSWER, key, body)
-        if thread_id is not None:
-            self._store.hints.send([inbox_hint(thread_id)])
+    async def answer(self, command: SentCommand, body: bytes) -> None:
+        """Only the first answer counts. Raises `StorageFailed`."""
+        await self._connections.execute(ANSWER, command.id, body)
+        self._hints.send([inbox_hint(command.thread_id)])
 
-    async def put_back(self, key: str) -> None:
-        thread_id = await fetch_value(self._store, PUT_BACK, key)
-        if thread_id is not None:
-            self._store.hints.send([inbox_hint(thread_id)])
+    async def changed(self) -> None:
+        """Returns when there may be something to receive: a hint came, or a second has passed."""
+        self._listen()
+        await self._changed.wait()
+        self._changed.clear()
 
-    async def find_approval(self, approval_id: str) -> ThreadId | None:
-        found = await fetch_value(self._store, APPROVAL, approval_id.encode())
-        return ThreadId(found) if found is not None else None
+    async def forget_old(self) -> None:
+        """Raises `StorageFailed`."""
+        await self._connections.execute(FORGET)
 
-    async def standings(self) -> Mapping[ThreadId, Standing]:
-        rows = await fetch(self._store, STANDINGS, self._nodes.id)
-        return {ThreadId(row[0]): row[1] for row in rows}
+    def _listen(self) -> None:
+        if not self._listens:
+            self._listens = True
+            self._hints.listen(self._hear)
 
-    def set_viewing(self, thread_id: ThreadId, *, answers: bool | None) -> None:
-        if answers is None:
-            self._nodes.viewing.pop(thread_id, None)
-        else:
-            self._nodes.viewing[thread_id] = answers
-
-    def send_news(self) -> None:
-        self._store.hints.send([LISTS])
+    def _hear(self, word: str) -> None:
+        if word and not word.startswith(INBOX):
+            return
+        self._changed.set()
+        of = word.removeprefix(INBOX)
+        for thread_id, events in self._waiting.items():
+            if not word or thread_id == of:
+                for event in events:
+                    event.set()

@@ -5,13 +5,10 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
-from hames.store.postgres.connection import is_connection_lost
-
-if TYPE_CHECKING:
-    from asyncpg import Connection
+from hames.domain.errors import HarnessError
+from hames.store.postgres.pool import Connections
 
 log = logging.getLogger(__name__)
 
@@ -25,13 +22,10 @@ on conflict (id) do update set until = excluded.until
 RENEW: Final = "update hames.node set until = now() + make_interval(secs => $2) where id = $1"
 LEAVE: Final = "delete from hames.node where id = $1"
 
-Run = Callable[[Callable[["Connection"], Awaitable[Any]]], Awaitable[Any]]
-"""Runs a function on a connection."""
-
 
 class Lease:
     def __init__(
-        self, run: Run, *, name: str = "", seconds: float = LEASE_SECONDS, renew: float = RENEW_SECONDS
+        self, connections: Connections, *, name: str = "", seconds: float = LEASE_SECONDS, renew: float = RENEW_SECONDS
     ) -> None:
         self.node_id = f"{socket.gethostname()[:40]}-{os.getpid()}-{secrets.token_hex(4)}"
         self.name = name or self.node_id
@@ -41,13 +35,13 @@ class Lease:
         """Somebody else registers this node and renews its lease (`store/postgres/nodes.py`)."""
         self.renewed_at = 0.0
         """By the clock of the loop."""
-        self._run = run
+        self._connections = connections
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Registers this node, once."""
         if self._task is None and not self.managed:
-            await self._run(lambda connection: connection.execute(REGISTER, self.node_id, self.name, self.seconds))
+            await self._connections.execute(REGISTER, self.node_id, self.name, self.seconds)
             self.renewed_at = asyncio.get_running_loop().time()
             self._task = asyncio.get_running_loop().create_task(self._keep())
 
@@ -55,11 +49,12 @@ class Lease:
         while True:
             await asyncio.sleep(self.renew_seconds)
             try:
-                await self._run(lambda connection: connection.execute(RENEW, self.node_id, self.seconds))
+                await self._connections.execute(RENEW, self.node_id, self.seconds)
                 self.renewed_at = asyncio.get_running_loop().time()
-            except Exception as problem:
-                if not is_connection_lost(problem):
-                    log.exception("lease.not_renewed")
+            except HarnessError as problem:
+                log.warning("lease.not_renewed", extra={"error": str(problem)})
+            except Exception:
+                log.exception("lease.not_renewed")
 
     async def leave(self) -> None:
         """Whatever this node still owns can be taken over at once."""
@@ -67,4 +62,4 @@ class Lease:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
-            await self._run(lambda connection: connection.execute(LEAVE, self.node_id))
+            await self._connections.execute(LEAVE, self.node_id)

@@ -18,7 +18,6 @@ from hames.domain.events import FORMAT
 from hames.domain.ids import ThreadId
 from hames.ports import NodeStatus, Viewing
 from hames.store.postgres.hints import CHANNEL, INBOX, LISTS
-from hames.store.postgres.queries import fetch
 
 if TYPE_CHECKING:
     from asyncpg import Connection
@@ -167,16 +166,16 @@ class PostgresNodes:
         now = time.monotonic()
         self._skipped = {thread: until for thread, until in self._skipped.items() if until > now}
         wanted = self.id, limit, list(held), self._store.places, FORMAT, list(self._skipped)
-        rows = await fetch(self._store, CLAIM, *wanted)
+        rows = await self._store.connections.fetch(CLAIM, *wanted)
         return [ThreadId(row[0]) for row in rows]
 
     async def claim_displaced(self) -> list[ThreadId]:
-        rows = await fetch(self._store, DISPLACED, self.id, FORMAT)
+        rows = await self._store.connections.fetch(DISPLACED, self.id, FORMAT)
         return [ThreadId(row[0]) for row in rows]
 
     async def put_back(self, thread_id: ThreadId, *, seconds: float) -> None:
         self._skipped[thread_id] = time.monotonic() + seconds
-        await fetch(self._store, PUT_BACK, thread_id, self.id)
+        await self._store.connections.fetch(PUT_BACK, thread_id, self.id)
 
     async def wait_for_work(self, seconds: float) -> None:
         with anyio.move_on_after(seconds):
@@ -189,14 +188,14 @@ class PostgresNodes:
 
     async def leave(self) -> None:
         try:
-            await fetch(self._store, LEAVE, self.id)
-            await fetch(self._store, "select pg_notify($1, $2)", CHANNEL, WORK)
+            await self._store.connections.fetch(LEAVE, self.id)
+            await self._store.connections.fetch("select pg_notify($1, $2)", CHANNEL, WORK)
         except HarnessError as problem:  # its lease ends by itself
             log.info("lease.not_given_back", extra={"node": self.name, "error": str(problem)})
 
     async def set_standings(self, standings: Mapping[ThreadId, Standing]) -> None:
         columns = list(standings), list(standings.values())
-        await fetch(self._store, STANDINGS, *columns)
+        await self._store.connections.fetch(STANDINGS, *columns)
         self._store.hints.send([LISTS])
 
     async def list(self) -> Sequence[NodeStatus]:
@@ -205,7 +204,7 @@ class PostgresNodes:
 
 async def list_nodes(store: "PostgresStore") -> list[NodeStatus]:
     """All nodes that are there, and those that died within the last hour."""
-    rows = await fetch(store, LIST)
+    rows = await store.connections.fetch(LIST)
     return [
         NodeStatus(
             id=row[0],

