@@ -44,7 +44,7 @@ from hames.domain.options import Overrides  # noqa: E402
 from hames.domain.state import ThreadState, apply  # noqa: E402
 from hames.testing.services.postgres import Cluster  # noqa: E402
 
-LEASE_SECONDS = 1.5
+LEASE_SECONDS = 2.5
 STUCK_SECONDS = 90.0
 SCRIPT = [
     [
@@ -261,7 +261,8 @@ async def prove(args: argparse.Namespace) -> int:
     try:
         address = cluster.new_database()
         args.database = address.partition("?")[0].rpartition("/")[2]
-        options = load({"cwd": str(home), "model": "scripted/hello"}, {"HOME": str(home), "PATH": os.environ["PATH"]})
+        flags = {"cwd": str(home), "model": "scripted/hello", "approval_policy": "never", "sandbox": "dangerFullAccess"}
+        options = load(flags, {"HOME": str(home), "PATH": os.environ["PATH"]})
         async with AsyncExitStack() as stack:
             gateway = NodeOptions(store=address, name="gateway", slots=0, lease_s=10.0)
             engine = await stack.enter_async_context(open_node(options, gateway))
