@@ -19,6 +19,7 @@ from hames.app.toolbox import Toolbox, enabled_servers, sandbox_settings
 from hames.checkpoints.local import WorkspaceCheckpoints
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.config.load import Options
+from hames.config.paths import user_state
 from hames.config.rules import RuleFiles
 from hames.config.visibility import readable_directories
 from hames.core.engine import Engine
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from hames.protocols.sync.pages import GitChanges, SandboxReport
     from hames.server.app import Server
     from hames.server.listener import Address
+    from hames.store.postgres.store import PostgresStore
 
 DEMO_MODEL = "scripted/hello"
 PAGE = Path(__file__).resolve().parent.parent / "web" / "static"
@@ -196,6 +198,18 @@ def rule_book(options: Options) -> FileRuleBook:
 
 def thread_store(options: Options) -> JsonlStore:
     return JsonlStore(options.data_dir, places=Places(options.state_dir), copy_days=options.thread_copy_days)
+
+
+def data_store(directory: Path) -> JsonlStore:
+    """The threads of a data directory."""
+    return JsonlStore(directory, places=Places(Path(user_state(os.environ))))
+
+
+def database_store(address: str, *, name: str = "") -> "PostgresStore":
+    """Threads in PostgreSQL. Nothing is connected yet. Raises `Misconfigured`."""
+    from hames.store.postgres.store import PostgresStore
+
+    return PostgresStore(address, name=name)
 
 
 def memory_store() -> Store:

@@ -31,6 +31,7 @@ COMMANDS = {
     "eval": "let a model work on tasks and print a table of the results",
     "demo": "a demo task with a fake model: no key, no network",
     "threads": "list, show, export, archive and fork threads",
+    "store": "look after threads in a PostgreSQL database, and copy them",
     "undo": "take back what the agent did to your files",
     "models": "list the available models",
     "login": "save the API key of a model provider, or show which are saved",

@@ -21,6 +21,7 @@ from hames.store.postgres.listing import list_page, listed_row
 from hames.store.postgres.log import PostgresLog
 from hames.store.postgres.pool import Connections
 from hames.store.postgres.reading import READ, ReadRows, read_rows
+from hames.store.postgres.upkeep import packed_rows, unpack
 from hames.store.postgres.writer import Lane
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ returning t.epoch, t.head, t."foreign"
 SET_PLACE: Final = "update hames.thread set place = $3 where id = $1 and epoch = $2"
 RELEASE: Final = "update hames.thread set owner = null where id = $1 and owner = $2 and epoch = $3"
 ABOUT: Final = """
-select t.format, t."foreign", n.name from hames.thread t left join hames.node n on n.id = t.owner where t.id = $1
+select t.format, t."foreign", n.name, t.packed from hames.thread t left join hames.node n on n.id = t.owner
+where t.id = $1
 """
 DELETE: Final = """
 with gone as (delete from hames.thread where id = $1 and (owner is null or owner = $2
@@ -135,6 +137,7 @@ class PostgresStore:
             raise ThreadInUse(f"thread {thread_id!r} is being written by this node")
         self._opening.add(thread_id)
         try:
+            await self._unpack(thread_id)
             opened = self._open[thread_id] = await self._take(thread_id)
         finally:
             self._opening.discard(thread_id)
@@ -152,6 +155,11 @@ class PostgresStore:
             await self.release(opened)
             raise
         return opened
+
+    async def _unpack(self, thread_id: ThreadId) -> None:
+        about = await self.connections.fetch_row(ABOUT, thread_id)
+        if about is not None and about[3] is not None:
+            await unpack(self.connections, thread_id)
 
     async def _recover(self, opened: PostgresLog) -> None:
         """What was told and is in no bundle yet is taken into the log. Raises `ThreadReadOnly`, `StorageFailed`."""
@@ -188,6 +196,8 @@ class PostgresStore:
         about = await self.connections.fetch_row(ABOUT, thread_id)
         if about is None:
             raise ThreadNotFound(f"no thread {thread_id!r}")
+        if about[3] is not None:
+            return Examined(records=read_rows(await packed_rows(self.connections, thread_id)).records, foreign=about[1])
         return Examined(records=(await self._rows(thread_id)).everything, foreign=about[1])
 
     async def records(self, thread_id: ThreadId) -> list[Record]:
@@ -202,6 +212,7 @@ class PostgresStore:
     async def follow(self, thread_id: ThreadId, *, after: int = 0) -> AsyncGenerator[LogNews]:
         if not THREAD_ID.fullmatch(thread_id):
             raise ThreadNotFound(f"no thread {thread_id!r}")
+        await self._unpack(thread_id)
         following = self._following.follow(thread_id, after)
         try:
             async for news in following:
