@@ -29,7 +29,7 @@ check: setup format lint types contracts test ## everything a change must pass
 
 setup: ## set up for development
 	@python=$$(scripts/python.sh) && "$$python" scripts/setup.py dev
-	@scripts/system.sh bwrap rg git tmux zsh fish chromium node npm
+	@scripts/system.sh bwrap rg git tmux zsh fish chromium node npm postgres
 
 setup-run: # set up for running only
 	@python=$$(scripts/python.sh) && "$$python" scripts/setup.py run

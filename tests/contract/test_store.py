@@ -1,4 +1,4 @@
-"""One contract, two stores."""
+"""One contract, three stores."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -14,18 +14,23 @@ from hames.ports import Store
 from hames.store.jsonl import JsonlStore
 from hames.store.memory import MemoryStore
 from hames.store.places import Places
+from hames.testing.checks.store import check_store, jot
 
 HERE, THERE = ThreadId("ses_here"), ThreadId("ses_there")
 Again = Callable[[], Store]
 
 
-@pytest.fixture(params=["jsonl", "memory"])
+@pytest.fixture(params=["jsonl", "memory", "postgres"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    made: Store = (
-        MemoryStore()
-        if request.param == "memory"
-        else JsonlStore(tmp_path / ".harness", places=Places(tmp_path / "state"))
-    )
+    made: Store
+    if request.param == "postgres":
+        from hames.store.postgres.store import PostgresStore
+
+        made = PostgresStore(request.getfixturevalue("database"))
+    elif request.param == "memory":
+        made = MemoryStore()
+    else:
+        made = JsonlStore(tmp_path / ".harness", places=Places(tmp_path / "state"))
     yield made
     await made.close()
 
@@ -96,7 +101,7 @@ async def test_jotted_deltas_outlive_their_writer_as_one_bundle(store: Store) ->
     log = await store.create(HERE)
     await log.append([note(HERE, 1)])
     for text in ("he", "l", "lo"):
-        log.jot(piece(HERE, 2, text))
+        await jot(log, piece(HERE, 2, text))
     assert await store.read(HERE) == [note(HERE, 1), piece(HERE, 2, "hello")]
     await log.close()  # nobody appended the bundle
     again = await store.open(HERE)
@@ -189,3 +194,7 @@ async def test_the_process_keeps_no_descriptor_of_a_closed_log(tmp_path: Path) -
         assert store_again
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     await store.close()
+
+
+async def test_a_store_keeps_every_promise_of_the_published_check(store: Store) -> None:
+    await check_store(store)

@@ -337,7 +337,7 @@ async def test_a_command_that_an_ending_process_wrote_is_not_carried_out_again(t
     async with process(tmp_path) as b, anyio.create_task_group() as tasks:
         async with process(tmp_path, ScriptedModel([say("Hello", cut=True), hang()])) as a:
             thread = await created(a)
-            service = a._sharing._service
+            service = a._sharing.service
             run_here, written = service._run_here, anyio.Event()
 
             async def never_answers(command: Command) -> object:

@@ -21,6 +21,7 @@ from hames.app.acp_agents import acp_models, acp_programs, missing_agent, open_a
 from hames.app.toolbox import Toolbox, enabled_servers, sandbox_settings
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.config.load import Options
+from hames.config.paths import user_state
 from hames.config.visibility import readable_directories
 from hames.core.engine import Engine
 from hames.core.engine_rules import EngineRules
@@ -37,11 +38,14 @@ from hames.ports import (
     Clock,
     HostTool,
     Models,
+    Nodes,
+    Peers,
     Provider,
     Sandbox,
     Store,
     Tool,
     Tools,
+    Workspace,
     Worktrees,
 )
 from hames.providers.catalogue import Catalogue
@@ -58,6 +62,7 @@ if TYPE_CHECKING:
     from hames.protocols.sync.pages import GitChanges, SandboxReport
     from hames.server.app import Server
     from hames.server.listener import Address
+    from hames.store.postgres.store import PostgresStore
 
 DEMO_MODEL = "scripted/hello"
 PAGE = Path(__file__).resolve().parent.parent / "web" / "static"
@@ -84,12 +89,17 @@ async def open_engine(
     continues: bool = True,
     leaves_turns: bool = False,
     shares: bool = True,
+    works: bool = True,
+    nodes: Nodes | None = None,
+    peers: Peers | None = None,
+    workspace: Workspace | None = None,
 ) -> AsyncGenerator[Engine]:
     """An engine for one workspace. Raises `Misconfigured`.
 
     Any part can be replaced; what is not given is the real thing. `added_tools` are offered beside our own.
     `only_agent` is the one of `agents` that runs every turn. `continues` and `leaves_turns`: see `EngineRules`.
     `shares`: other processes on the same data directory send their commands for its threads here, and it sends its own.
+    `nodes`, `peers` and `works`: for a node of a shared store (`app/nodes.py`).
     """
     clock = clock or SystemClock()
     known = models if isinstance(models, Catalogue) else catalogue(options) if models is None else None
@@ -107,7 +117,7 @@ async def open_engine(
     engine = Engine(
         store=kept,
         models=models,
-        workspace=LocalWorkspace(),
+        workspace=workspace or LocalWorkspace(),
         tools=parts.added_tools(added_tools, tools or toolbox),
         trust=parts.trust(),
         clock=clock,
@@ -126,13 +136,15 @@ async def open_engine(
             after_crash=options.after_crash,
             continues=continues,
             leaves_turns=leaves_turns,
+            works=works,
             budgets=options.budgets,
             day_spending=parts.day_spending(options),
         ),
         agents=running,
         notes=WorkspaceNotes(options.notes_dir),
         environment=parts.environment(options, toolbox, clock) if toolbox is not None else None,
-        peers=parts.peers(kept.private_directory) if shares and isinstance(kept, JsonlStore) else None,
+        peers=peers or (parts.peers(kept.private_directory) if shares and isinstance(kept, JsonlStore) else None),
+        nodes=nodes,
         checkpoints=kept_files,
         rulebook=parts.rule_book(options),
         worktrees=parts.worktrees(options, toolbox) if toolbox is not None and not agents else None,
@@ -163,6 +175,18 @@ async def _tidy(store: JsonlStore) -> None:
 
 def thread_store(options: Options) -> JsonlStore:
     return JsonlStore(options.data_dir, places=Places(options.state_dir), copy_days=options.thread_copy_days)
+
+
+def data_store(directory: Path) -> JsonlStore:
+    """The threads of a data directory."""
+    return JsonlStore(directory, places=Places(Path(user_state(os.environ))))
+
+
+def database_store(address: str, *, name: str = "") -> "PostgresStore":
+    """Threads in PostgreSQL. Nothing is connected yet. Raises `Misconfigured`."""
+    from hames.store.postgres.store import PostgresStore
+
+    return PostgresStore(address, name=name)
 
 
 def memory_store() -> Store:

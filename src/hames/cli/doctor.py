@@ -4,6 +4,8 @@
                          programs, the model provider (asked for its models), directories, MCP servers (started and
                          stopped)
   hames doctor --json    the same as JSON
+  hames doctor --store postgresql://db/hames
+                         and the database that keeps threads (HAMES_STORE names it, too)
 
 Exit code: 0 if everything that hames needs works, 1 if something is missing.
 """
@@ -50,6 +52,7 @@ class DoctorFinding(Value):
 def add_arguments(parser: ArgumentParser) -> None:
     flags.add_shared(parser, flags.THREADS)
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--store", metavar="URL", help="also check this PostgreSQL database (default: HAMES_STORE)")
 
 
 def run(args: Namespace) -> int:
@@ -57,6 +60,8 @@ def run(args: Namespace) -> int:
     options = flags.options(args, problems=problems)
     findings = [*_machine(), *_configuration(problems), *anyio.run(_sandbox, options), *_programs()]
     findings += [*anyio.run(_provider, options), *_places(options), *_plugins(options), *_servers(options)]
+    if address := args.store or os.environ.get("HAMES_STORE"):
+        findings.append(anyio.run(_store, address))
     if args.json:
         print(msgspec.json.format(msgspec.json.encode(findings)).decode())
     else:
@@ -186,6 +191,19 @@ def _places(options: Options) -> list[DoctorFinding]:
     found.append(DoctorFinding(name="notes", good=True, says=", ".join(paths) or "no AGENTS.md or CLAUDE.md here"))
     problems = [words for note in read if (words := complaint(note))]
     return [*found, *(DoctorFinding(name="notes", good=False, says=words, needed=False) for words in problems)]
+
+
+async def _store(address: str) -> DoctorFinding:
+    """Whether the database that keeps threads can be used."""
+    from hames.store.postgres.upkeep import report
+
+    try:
+        found = await report(address)
+    except HarnessError as problem:
+        return DoctorFinding(name="store", good=False, says=str(problem))
+    kept = f"synchronous_commit {found.synchronous_commit}" + (f", standbys {found.standbys}" if found.standbys else "")
+    says = f"{found.address}: PostgreSQL {found.server}, {found.threads} threads, {found.nodes} nodes, {kept}"
+    return DoctorFinding(name="store", good=not found.problems, says="; ".join([says, *found.problems]))
 
 
 def _plugins(options: Options) -> list[DoctorFinding]:

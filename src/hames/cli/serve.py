@@ -7,6 +7,9 @@
                                     for other machines; clients need a token (HAMES_TOKEN, or one that hames creates)
   hames serve --host 0.0.0.0 --token --tls-cert cert.pem --tls-key key.pem
                                     the same over HTTPS; the files are read again when they change
+  hames serve --store postgresql://db/hames
+                                    keep threads in PostgreSQL instead of files, so that several machines share them;
+                                    with a password rather HAMES_STORE, because everybody can read a command line
   hames serve --runner http://10.0.0.7:4900
                                     run every turn on that `hames runner` (its token: HAMES_RUNNER_TOKEN); nothing
                                     runs on this machine, and --model names one of the runner's models
@@ -31,6 +34,7 @@ import anyio
 from hames import logs
 from hames.app import (
     STALL_SECONDS,
+    database_store,
     open_engine,
     sandbox_report,
     serve_engine,
@@ -68,6 +72,9 @@ EXIT_SECONDS = 12.0
 def add_arguments(parser: ArgumentParser) -> None:
     flags.add_shared(parser)
     add_address(parser, PORT)
+    parser.add_argument(
+        "--store", metavar="URL", help="keep threads in this PostgreSQL database, for several machines (HAMES_STORE)"
+    )
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
     parser.add_argument("--runner", metavar="URL", help="run the turns on the sandbox runner at this address")
     parser.add_argument(
@@ -152,8 +159,10 @@ def token_of(args: Namespace, options: Options) -> str | None:
 
 
 async def _serve(options: Options, address: Address, token: str | None, args: Namespace) -> int:
-    store = thread_store(options)
-    store.prepare()
+    files = thread_store(options)
+    files.prepare()  # the unix socket lies there, wherever the threads are
+    named = args.store or os.environ.get("HAMES_STORE", "")
+    store = database_store(named) if named else files
     if args.runner is not None:
         opening = open_runner_engine(
             options,
@@ -162,7 +171,7 @@ async def _serve(options: Options, address: Address, token: str | None, args: Na
             model=args.model or "",
             token=os.environ.get("HAMES_RUNNER_TOKEN", ""),
             stall_s=args.runner_stall,
-            memory=partial(store.private_directory, "runner"),
+            memory=partial(files.private_directory, "runner"),
         )
     else:
         opening = open_engine(options, store=store, leaves_turns=True)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from hames.core.engine_rules import EngineRules
 from hames.core.history import changes_between
+from hames.core.lost_threads import LostThreads
 from hames.core.outcome import Outcome
 from hames.core.sharing import Sharing
 from hames.core.thread import CLOSE_SECONDS
@@ -47,7 +48,7 @@ from hames.domain.commands import (
     ThreadSummary,
     UndoTurn,
 )
-from hames.domain.errors import ApprovalNotFound, HarnessError, ThreadInUse, ThreadReadOnly
+from hames.domain.errors import ApprovalNotFound, Fenced, HarnessError, ThreadInUse, ThreadReadOnly
 from hames.domain.ids import ThreadId
 from hames.domain.state import Change, ThreadState, blank
 from hames.ports import (
@@ -57,6 +58,7 @@ from hames.ports import (
     Environment,
     Ids,
     Models,
+    Nodes,
     Notes,
     Peers,
     RuleBook,
@@ -69,6 +71,7 @@ from hames.ports import (
 )
 
 if TYPE_CHECKING:
+    from hames.core.node_work import NodeWork
     from hames.core.turns import Turns
     from hames.core.worktrees import ThreadWorktrees
 
@@ -93,6 +96,7 @@ class Engine:
         peers: Peers | None = None,
         rulebook: RuleBook | None = None,
         worktrees: Callable[[], Worktrees] | None = None,
+        nodes: Nodes | None = None,
     ) -> None:
         """`agents` run the turns of threads whose model is theirs: by the provider's part of its name.
 
@@ -103,6 +107,7 @@ class Engine:
         `checkpoints` keep what turns change, for undo; None: nothing can be undone.
         `worktrees` makes git worktrees for threads, when one is first needed; None: there are none.
         `peers` are other processes on the same threads; None: what they write can be watched, and nothing else.
+        `nodes` makes this engine a node of a shared store; None: the store is this machine's.
         """
         self.models = models
         self.workspace = workspace
@@ -149,15 +154,33 @@ class Engine:
 
         self._worktrees = deferred(thread_worktrees)
         self._sharing = Sharing(self._threads, store, peers, ids, self._execute)
+        self._lost = LostThreads(self._threads)
+        self.node = self._node(nodes, store) if nodes is not None else None
+        """None: the store is this machine's."""
+        self._sharing.before_take_up = self._lost.wait_until_left
         self.observers = self._threads.observers
         """Called at once with every change of every thread: metrics, traces, the handler of a library."""
 
+    def _node(self, nodes: Nodes, store: Store) -> "NodeWork":
+        from hames.core import node_work  # most engines are no node
+
+        here = self._sharing.service
+        return node_work.NodeWork(nodes, store, self._threads, self._lost, here, is_closing=lambda: self._closing)
+
     async def __aenter__(self) -> Self:
-        await self._threads.sweep()
         self._tasks = tasks = await anyio.create_task_group().__aenter__()
         if is_built(self._turns):
             self._turns.tasks = tasks
-        self._sharing.attach(tasks)
+        try:
+            self._lost.start_task = tasks.start_soon
+            if self.node is not None:
+                await self.node.start(tasks)
+            await self._threads.sweep()
+            self._sharing.attach(tasks, at_once=self.node is not None)
+        except BaseException as problem:
+            tasks.cancel_scope.cancel()
+            await tasks.__aexit__(None, None, None)
+            raise problem from None
         return self
 
     async def __aexit__(
@@ -171,6 +194,8 @@ class Engine:
             self._closing = True
             if is_built(self._turns):
                 await self._turns.stop()
+            if self.node is not None:  # other nodes go on with its turns at once
+                await self.node.nodes.leave()
             tasks.cancel_scope.cancel()
         try:
             # Without the error: the group would wrap it, and whoever left with it wants it as it was.
@@ -193,6 +218,12 @@ class Engine:
         except ThreadInUse:
             if isinstance(thread_id := getattr(command, "thread_id", None), str):
                 return await self._sharing.execute(command, ThreadId(thread_id))
+            raise
+        except Fenced as lost:  # another node has the thread by now, and what was written of the command, too
+            if isinstance(thread_id := getattr(command, "thread_id", None), str):
+                return await self._sharing.execute(command, ThreadId(thread_id), before=lost.seen)
+            if isinstance(command, ResolveApproval):
+                return await self._sharing.resolve(command)
             raise
         except ApprovalNotFound:
             if isinstance(command, ResolveApproval):

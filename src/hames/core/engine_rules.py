@@ -29,6 +29,8 @@ class EngineRules(Value):
     """Whether opening a thread goes on with a turn whose process stopped. False: such a turn is left as it is."""
     leaves_turns: bool = False
     """When the engine is closed, its turns are left for the next one, and questions wait until a client comes."""
+    works: bool = True
+    """Whether threads are written and turns run here. False: that is left to the other nodes of the store."""
     system_prompt: str | None = None
     """Replaces our own instructions altogether."""
     compacts: bool = True

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import anyio
 
 from hames.core.outcome import Outcome, answer_for_peer
+from hames.core.repeated_command import find_effect
 from hames.core.threads import Threads
 from hames.domain.commands import Command, ResolveApproval, Standing
 from hames.domain.errors import HarnessError, ThreadInUse
@@ -41,7 +42,9 @@ class PeerService:
     def standings(self) -> Mapping[ThreadId, Standing]:
         return {thread_id: loaded.thread.state.standing for thread_id, loaded in self._threads.loaded.items()}
 
-    async def execute_for_peer(self, command: Command, key: str, *, seen: int) -> PeerAnswer:
+    async def execute_for_peer(
+        self, command: Command, key: str, *, seen: int, repeated: bool = False, thread_id: ThreadId | None = None
+    ) -> PeerAnswer:
         if (known := self._commands.get(key)) is not None:
             await known.done.wait()
             return known.result()
@@ -49,24 +52,33 @@ class PeerService:
         while len(self._commands) > REMEMBERED:
             self._commands.popitem(last=False)
         try:
-            received.answer = await self._execute(command, seen)
+            received.answer = await self._execute(command, seen, thread_id, repeated=repeated)
         except HarnessError as refusal:
             received.refusal = refusal
         finally:
             received.done.set()
         return received.result()
 
-    async def _execute(self, command: Command, seen: int) -> PeerAnswer:
-        thread_id: ThreadId | None = getattr(command, "thread_id", None)
+    async def _execute(self, command: Command, seen: int, thread_id: ThreadId | None, *, repeated: bool) -> PeerAnswer:
+        thread_id = getattr(command, "thread_id", thread_id)
         if thread_id is None and not isinstance(command, ResolveApproval):
             raise HarnessError(f"{type(command).__name__} is not for another process")
         if thread_id is not None and not self.owns(thread_id):
             raise ThreadInUse(f"thread {thread_id!r} is no longer held by this process")
         if thread_id is not None:
             await self._reach(thread_id, seen)
-        outcome = await self._run_here(command)
+        outcome = None
+        if repeated and thread_id is not None:
+            outcome = await self.find_effect(command, thread_id, seen, self._threads.loaded[thread_id].thread.state)
+        if outcome is None:
+            outcome = await self._run_here(command)
         loaded = self._threads.loaded.get(thread_id) if thread_id is not None else None
         return answer_for_peer(outcome, thread_id, loaded.thread.state.seq if loaded is not None else 0)
+
+    async def find_effect(self, command: Command, thread_id: ThreadId, seen: int, state: ThreadState) -> Outcome:
+        """What the command gave, if another process carried it out after this record and could not answer."""
+        records = [one for one in await self._threads.records(thread_id) if one.seq > seen]
+        return find_effect(command, records, state)
 
     async def _reach(self, thread_id: ThreadId, seen: int) -> None:
         """Waits until this process has told what the asker has read in the log: that may be a moment later."""

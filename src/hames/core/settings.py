@@ -1,5 +1,6 @@
 """A thread's settings, from defaults and what clients ask for. Nothing half-valid gets in."""
 
+import re
 from typing import get_args
 
 from msgspec.structs import replace
@@ -9,7 +10,8 @@ from hames.domain.options import Overrides, Settings, without_values
 from hames.domain.policy import AfterCrash, SandboxPolicy, WorkspaceWrite
 from hames.ports import Models, Workspace
 
-AFTER_CRASH = "after_crash"
+AFTER_CRASH, PLACE = "after_crash", "place"
+_PLACE = re.compile(r"(?:(?:node|label):[A-Za-z0-9][A-Za-z0-9._-]{0,62})?")
 
 
 async def overridden(settings: Settings, overrides: Overrides, models: Models, workspace: Workspace) -> Settings:
@@ -44,11 +46,13 @@ async def overridden(settings: Settings, overrides: Overrides, models: Models, w
     if overrides.mcp_servers is not None:
         changes["mcp_servers"] = tuple(map(without_values, overrides.mcp_servers))
     if overrides.options is not None:
-        # Not an option of a model, but it travels with them: every protocol that can set one can set this.
-        named = {name: value for name, value in overrides.options.items() if name != AFTER_CRASH}
+        # Not options of a model, but they travel with them: every protocol that can set one can set these.
+        named = {name: value for name, value in overrides.options.items() if name not in (AFTER_CRASH, PLACE)}
         changes["options"] = {**settings.options, **_options(named, models)}
         if AFTER_CRASH in overrides.options:
             changes[AFTER_CRASH] = _after_crash(overrides.options[AFTER_CRASH])
+        if PLACE in overrides.options:
+            changes[PLACE] = checked_place(overrides.options[PLACE])
     return replace(settings, **changes) if changes else settings
 
 
@@ -76,6 +80,13 @@ def _options(options: dict[str, str], models: Models) -> dict[str, str]:
             values = ", ".join(dict.fromkeys(choices[name]))
             raise InvalidCommand(f"option {name!r} has no value {choice!r}; its values are: {values}")
     return options
+
+
+def checked_place(value: str) -> str:
+    """Raises `InvalidCommand`."""
+    if not _PLACE.fullmatch(value):
+        raise InvalidCommand(f"{value!r} is not a place; places are node:NAME, label:NAME, or nothing for any node")
+    return value
 
 
 def _after_crash(value: str) -> AfterCrash:

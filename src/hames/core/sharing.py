@@ -19,7 +19,7 @@ from hames.core.threads import Threads
 from hames.core.watcher import Watcher
 from hames.deferred import deferred
 from hames.domain.commands import Command, DeleteThread, ResolveApproval, Standing
-from hames.domain.errors import ApprovalNotFound, HarnessError, ThreadInUse, ThreadNotFound
+from hames.domain.errors import ApprovalNotFound, Fenced, HarnessError, ThreadInUse, ThreadNotFound
 from hames.domain.ids import ThreadId
 from hames.domain.state import ThreadState
 from hames.ports import Ids, PeerAnswer, PeerLink, PeerLost, Peers, Store
@@ -73,17 +73,22 @@ class Sharing:
 
             return PeerService(threads, peers, run_here, self._hear_news)
 
-        self._service = deferred(service)
+        self.service = deferred(service)
+        self.before_take_up: Callable[[ThreadId], Awaitable[None]] | None = None
+        """Called with a thread that was opened for writing, before its turn goes on."""
         threads.opened_for_writing = self._opened
 
-    def attach(self, tasks: TaskGroup) -> None:
+    def attach(self, tasks: TaskGroup, *, at_once: bool = False) -> None:
+        """`at_once`: other nodes may send commands before a thread is opened here."""
         self.tasks = tasks
+        if at_once:
+            self._attached_peers()
 
     def _attached_peers(self) -> Peers | None:
         """They are attached when they are first needed: most processes have no other beside them."""
         if self._peers is not None and self.tasks is not None and not self._attached:
             self._attached = True
-            self._peers.attach(self.tasks.start_soon, self._service)
+            self._peers.attach(self.tasks.start_soon, self.service)
         return self._peers
 
     async def close(self) -> None:
@@ -103,7 +108,7 @@ class Sharing:
         while True:
             try:
                 return (await self._threads.open(thread_id)).thread.watch(answers=answers)
-            except ThreadInUse:
+            except (ThreadInUse, Fenced):
                 follower = await self._follow(thread_id)
             if not follower.ended:
                 self._look()
@@ -208,6 +213,8 @@ class Sharing:
         """This process writes the thread from now on. Whoever followed it here watches it here."""
         if (peers := self._attached_peers()) is not None:
             await peers.start()
+        if self.before_take_up is not None:
+            await self.before_take_up(thread.id)
         follower = self._followers.get(thread.id)
         if follower is None:
             return
@@ -225,43 +232,43 @@ class Sharing:
 
     # -- commands
 
-    async def execute(self, command: Command, thread_id: ThreadId) -> Outcome:
+    async def execute(self, command: Command, thread_id: ThreadId, *, before: int | None = None) -> Outcome:
         """Carries out a command for a thread that another process writes.
 
-        If that process ends before it answers, the thread is opened here. What it wrote of the command is found in the
-        log: a prompt is not sent twice.
+        `before`: it was begun here when the thread was that far. If the other process ends before it answers, the
+        thread is opened here. What it wrote of the command is found in the log: a prompt is not sent twice.
         """
-        key, before, sent = self._ids.new("command"), await self._seq(thread_id), False
+        key, sent = self._ids.new("command"), before is not None
+        begun = sent
+        before = before if before is not None else await self._seq(thread_id)
         deadline, unreachable = anyio.current_time() + PATIENCE_SECONDS, ""
         while True:
             try:
                 if (link := await self._writer(thread_id)) is not None:
                     sent = True
-                    return await self._outcome(await link.execute(command, key, seen=before))
+                    answer = await link.execute(command, key, seen=before, repeated=begun)
+                    return await self._outcome(answer)
             except PeerLost as lost:
                 unreachable = f"thread {thread_id!r} is held by another process: {lost}"
             except ThreadInUse:  # it is no longer the writer
                 unreachable = ""
             try:
                 return await self._execute_here(command, thread_id, before if sent else None)
-            except ThreadInUse as problem:
+            except (ThreadInUse, Fenced) as problem:
                 if anyio.current_time() > deadline:
-                    raise ThreadInUse(unreachable) if unreachable else problem from None
+                    raise ThreadInUse(unreachable or str(problem)) from None
             await anyio.sleep(RETRY_SECONDS)
 
     async def _execute_here(self, command: Command, thread_id: ThreadId, before: int | None) -> Outcome:
         """`before`: what the other process wrote after this record may be what it did of the command."""
         if before is not None:
-            from hames.core.repeated_command import find_effect
-
             try:
                 state = (await self._threads.open(thread_id)).thread.state
             except ThreadNotFound:
                 if isinstance(command, DeleteThread):
                     return None
                 raise
-            records = [one for one in await self._threads.records(thread_id) if one.seq > before]
-            if (done := find_effect(command, records, state)) is not None:
+            if (done := await self.service.find_effect(command, thread_id, before, state)) is not None:
                 return done
         return await self._run_here(command)
 

@@ -9,13 +9,14 @@ command does not wait: it is refused with the reason.
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 
 import anyio
 from msgspec.structs import replace
 
 from hames.core.watcher import Watcher
-from hames.domain.errors import HarnessError, StorageFailed
+from hames.domain.errors import Fenced, HarnessError, StorageFailed
 from hames.domain.events import (
     Event,
     ItemDelta,
@@ -39,11 +40,15 @@ log = logging.getLogger(__name__)
 BUNDLE_SECONDS = 0.1
 FIRST_LOOK_SECONDS, LOOK_SECONDS = 0.05, 2.0
 """How often a turn that waits for room on the disk tries again: first, and later."""
+MOST_UNTOLD = 2_000
+"""So many deltas may wait for the store; the next one waits until they are kept."""
 
 CLOSE_SECONDS = 3.0
 """How long the end of a turn may take to write when the turn is being cancelled."""
 STOPPED = "interrupted: the harness stopped while this turn ran"
 """What a turn says that nobody interrupted: whether the process went in peace or was killed."""
+
+LOST = "is being taken over by another node"
 
 Listener = Callable[[Change], None]
 
@@ -60,11 +65,16 @@ class Thread:
         """Other processes that watch this thread, and whether somebody there can decide an approval."""
         self._beginning: list[Record] = []
         """The records that it was created with."""
+        self.lost = False
+        """Another node writes the thread, or may. Nothing is written or told here any more."""
+        self.on_lost: Callable[[], None] | None = None
         self._watchers: list[Watcher] = []
         self._writing = anyio.Lock()
         self._bundle: list[str] = []
         self._bundle_record: Record | None = None
         self._bundle_since = 0.0
+        self._untold: deque[Change] = deque()
+        """Deltas that the store has not kept yet, oldest first. The state has them already; nobody was told of them."""
         self._unstored: tuple[Record, ...] = ()
         self._look_seconds = 0.0
         """Until a turn that waits for room on the disk tries again; 0: nothing waits."""
@@ -103,6 +113,7 @@ class Thread:
         async with self._writing:
             # What is in the log must be told: between the two there is no stopping.
             with anyio.CancelScope(shield=True):
+                self.check_not_lost()
                 bundle = self._unwritten()
                 first, now = self.state.seq + 1, self.clock.now_ms() if at_ms is None else at_ms
                 records = [
@@ -111,6 +122,7 @@ class Thread:
                 if any(isinstance(event, TurnStarted) for event in events):
                     self.log.mark_running(running=True)
                 await self._keep([*bundle, *records], sync=any(map(is_synced, events)))
+                self.check_not_lost()
                 self._beginning = records if first == 1 else []
                 self._look_seconds = 0.0
                 for record in records:
@@ -152,8 +164,12 @@ class Thread:
                     raise
 
     async def delta(self, turn_id: TurnId, item_id: ItemId, stream: Stream, text: str) -> None:
-        """Tells a piece of text at once. The live file keeps it until its bundle is in the log."""
+        """Tells a piece of text as soon as the store keeps it, which it does until its bundle is in the log."""
+        if self.lost:
+            self.check_not_lost()
         event = ItemDelta(turn_id=turn_id, item_id=item_id, stream=stream, text=text)
+        if len(self._untold) >= MOST_UNTOLD:
+            await self.settle()
         if self._writing.locked() or self._unstored or not self._fits(event):
             try:
                 async with self._writing:
@@ -168,26 +184,68 @@ class Thread:
             if open_bundle is not None
             else Record(seq=self.state.seq + 1, at_ms=self.clock.now_ms(), thread_id=self.id, event=event)
         )
+        before, self.state = self.state, apply(self.state, record)
+        self._untold.append(Change(record=record, before=before, after=self.state))
         try:
-            self.log.jot(record)
+            self.log.jot(record, self._tell_delta)
         except StorageFailed as failure:
-            self.failure = failure
+            self._untold.pop()
+            self.state = before
+            self.fail(failure)
             await self.wait_for_room(failure)
             await self.delta(turn_id, item_id, stream, text)
             return
         if open_bundle is None:
             self._bundle_record, self._bundle_since = record, self.clock.monotonic()
         self._bundle.append(text)
-        self._tell(record)
+
+    @property
+    def told(self) -> ThreadState:
+        """The state that watchers know: without deltas that are not kept yet."""
+        return self._untold[0].before if self._untold else self.state
+
+    async def settle(self) -> None:
+        """Waits until every delta so far was told. Raises `StorageFailed`."""
+        if self._untold:
+            await self.log.append(())
 
     async def _keep(self, records: list[Record], *, sync: bool) -> None:
         """The open bundle is closed once it is kept, and stays for the next try if it was not."""
         try:
             await self.log.append(records, sync=sync)
         except StorageFailed as failure:
-            self.failure = failure
+            self.fail(failure)
             raise
         self._bundle_record, self._bundle, self._unstored = None, [], ()
+
+    def fail(self, failure: StorageFailed) -> None:
+        """The log did not take a record."""
+        self.failure = failure
+        if isinstance(failure, Fenced):
+            failure.seen = self.told.seq
+            self.lose()
+
+    def lose(self) -> None:
+        """Stops writing and telling, because another node writes the thread, or may soon.
+
+        Watchers are cut off and told no ending: they come back and follow whoever writes it.
+        """
+        if self.lost:
+            return
+        self.lost, self.failure = True, self.failure or Fenced(LOST)
+        for watcher in self._watchers:
+            watcher.cut_off = LOST
+            watcher.close()
+        self._watchers = []
+        if self.on_lost is not None:
+            self.on_lost()
+
+    def check_not_lost(self) -> None:
+        """Raises `Fenced`."""
+        if self.lost:
+            error = Fenced(f"thread {self.id!r} {LOST}")
+            error.seen = self.told.seq
+            raise error
 
     def tell_unstored(self, *events: Event) -> None:
         """Tells watchers events that the failed disk could not take. `write_unstored` or the next start writes them."""
@@ -209,7 +267,7 @@ class Thread:
 
     def watch(self, *, answers: bool = True) -> Watcher:
         """Attaches a watcher and takes its snapshot without an await in between, so that it misses nothing."""
-        watcher = Watcher(self.state, answers=answers)
+        watcher = Watcher(self.told, answers=answers)
         self._watchers.append(watcher)
         return watcher
 
@@ -254,10 +312,19 @@ class Thread:
         return [*bundle, *self._unstored]
 
     def _tell(self, record: Record) -> None:
-        before, self.state = self.state, apply(self.state, record)
-        if not self._watchers and not self.observers:
+        if self.lost:
             return
-        change = Change(record=record, before=before, after=self.state)
+        before, self.state = self.state, apply(self.state, record)
+        if self._watchers or self.observers:
+            self._tell_change(Change(record=record, before=before, after=self.state))
+
+    def _tell_delta(self) -> None:
+        """The oldest delta that was not told is kept by now."""
+        change = self._untold.popleft()
+        if not self.lost and (self._watchers or self.observers):
+            self._tell_change(change)
+
+    def _tell_change(self, change: Change) -> None:
         for listener in self.observers:
             listener(change)
         gone = False

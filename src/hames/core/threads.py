@@ -28,6 +28,7 @@ from hames.domain.errors import (
     HarnessError,
     InvalidCommand,
     StorageFailed,
+    ThreadInUse,
     ThreadNotFound,
     ThreadReadOnly,
     TurnBusy,
@@ -146,6 +147,8 @@ class Threads:
         self._store = store
         self._ids = ids
         self.agents = agents
+        self.on_lost: Callable[[LoadedThread], None] = lambda _loaded: None
+        """Called with a thread that another node has taken over, or may."""
         self.on_open: Callable[[LoadedThread], Awaitable[None]] | None = None
         """Called with every thread that was opened for writing, before anybody else sees it."""
         self._notes = notes
@@ -221,7 +224,7 @@ class Threads:
         try:
             thread = Thread(opened, blank(thread_id, foreign=foreign), self.clock)
             thread.observers = self.observers
-            loaded = LoadedThread(thread)
+            loaded = self._load(thread)
             loaded.notes, read = await self.read_notes(settings, shown)
             await thread.emit(*events, *read)
         except BaseException:
@@ -231,6 +234,9 @@ class Threads:
             raise
         if ephemeral:
             self._ephemeral.add(thread_id)
+        if not self.rules.works:
+            await thread.close()
+            return thread
         self._touch(loaded)
         if self.opened_for_writing is not None:
             await self.opened_for_writing(thread)
@@ -302,6 +308,8 @@ class Threads:
     async def open(self, thread_id: ThreadId) -> LoadedThread:
         if loaded := self.loaded.get(thread_id):
             return self._touch(loaded)
+        if not self.rules.works:
+            raise ThreadInUse(f"thread {thread_id!r} is left to other nodes: this one runs no turns")
         async with self._opening:
             if loaded := self.loaded.get(thread_id):
                 return self._touch(loaded)
@@ -319,13 +327,18 @@ class Threads:
                     await thread.emit(Noticed(source="hames", name=REPAIRED, message=opened.repaired))
                 if self.opened_for_writing is not None:
                     await self.opened_for_writing(thread)
-                loaded = LoadedThread(thread)
+                loaded = self._load(thread)
                 if self.on_open is not None:
                     await self.on_open(loaded)
             except BaseException:
                 await opened.close()
                 raise
             return self._touch(loaded)
+
+    def _load(self, thread: Thread) -> LoadedThread:
+        loaded = LoadedThread(thread)
+        thread.on_lost = lambda: self.on_lost(loaded)
+        return loaded
 
     @asynccontextmanager
     async def _opening_only(self, thread_id: ThreadId) -> AsyncGenerator[None]:

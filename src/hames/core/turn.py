@@ -22,7 +22,7 @@ from hames.domain.actors import HAMES, Actor
 from hames.domain.approvals import Answer, Approval, ChangeFiles, Elicit, Harmless, Intent, RunCommand
 from hames.domain.continuing import close_cut_off, last_step, paused_notice
 from hames.domain.endings import endings
-from hames.domain.errors import HarnessError, ProviderError, StorageFailed
+from hames.domain.errors import Fenced, HarnessError, ProviderError, StorageFailed
 from hames.domain.events import (
     Event,
     ItemCompleted,
@@ -264,10 +264,14 @@ class RunningTurn:
 
     async def _pause(self) -> None:
         """Closes what cannot go on, and leaves the turn running in the log."""
+        if self._thread.lost:
+            return
         thread, turn = self._thread, current_turn(self)
         cut_off = close_cut_off(thread.state, self.new_item_id, keep_questions=self.keeps_questions)
         try:
             await thread.emit(*cut_off.events, paused_notice(turn, cut_off.message))
+        except Fenced:
+            pass
         except StorageFailed:  # the next process closes it
             log.exception("turn.pause_not_stored", extra={"thread_id": thread.id, "turn_id": self.turn_id})
         finally:
@@ -275,11 +279,15 @@ class RunningTurn:
 
     async def _end(self, ended: TurnEnded, closing: anyio.CancelScope) -> None:
         thread = self._thread
+        if thread.lost:  # it goes on at another node: any ending told here would be wrong
+            return
         events: list[Event] = [*endings(thread.state, "")[:-1], ended]
         if ended.status != "completed" and thread.state.queue:
             events.append(QueueHeld(held=True))
         try:
             await thread.emit(*events)
+        except Fenced:
+            pass
         except StorageFailed as failure:
             log.exception("turn.end_not_stored", extra={"thread_id": thread.id, "turn_id": ended.turn_id})
             if ended.status == "completed" and failure.retryable:  # it has time, until it is interrupted or stopped

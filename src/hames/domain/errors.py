@@ -14,6 +14,7 @@
   · ThreadInUse        another process writes this thread, and cannot be asked to do it
   · ThreadReadOnly     the thread can be read and not written: its disk failed, or a newer version wrote it
   · StorageFailed      the log could not be written
+    - Fenced           another node has taken over the thread; nothing more is written here
   · StepLimitReached   the loop ran out of steps
   · BudgetReached      a budget is used up, and nobody allowed more
   · ReplyCutOff        the model's replies were cut off at their limit, again and again
@@ -110,6 +111,13 @@ class StorageFailed(HarnessError):
     info = "InternalServerError"
     retryable = False
     """Whether the same write may succeed later: the disk is full or read-only, and not broken."""
+
+
+class Fenced(StorageFailed):
+    """Another node writes the thread by now: nothing that this one sends counts any more."""
+
+    seen = 0
+    """The last record that was told here before."""
 
 
 class StepLimitReached(HarnessError):

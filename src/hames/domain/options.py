@@ -103,6 +103,8 @@ class Settings(Value, omit_defaults=True):
     """Tokens a reply may have; 0 leaves it to the model's own limit."""
     after_crash: AfterCrash | None = None
     """What becomes of a turn whose process stopped, when the thread is opened again; None: as configured."""
+    place: str = ""
+    """Which nodes of a shared store may run its turns: `node:NAME`, `label:NAME`; empty: any."""
 
 
 class Overrides(Value):

@@ -18,6 +18,7 @@ from hames.ports.agent import (
 from hames.ports.checkpoints import Checkpoints, TurnCheckpoint
 from hames.ports.clock import Clock, Ids
 from hames.ports.model import Models, Provider
+from hames.ports.nodes import Letter, Letters, Nodes, NodeStatus, Viewing
 from hames.ports.peers import Peer, PeerAnswer, PeerLink, PeerLost, Peers
 from hames.ports.rules import RuleBook
 from hames.ports.sandbox import (
@@ -87,11 +88,15 @@ __all__ = [
     "Ids",
     "Job",
     "Launch",
+    "Letter",
+    "Letters",
     "Limits",
     "Log",
     "LogNews",
     "MadeWorktree",
     "Models",
+    "NodeStatus",
+    "Nodes",
     "Notes",
     "OwnTools",
     "Peer",
@@ -123,6 +128,7 @@ __all__ = [
     "TurnEvent",
     "TurnHandle",
     "Verdict",
+    "Viewing",
     "Work",
     "Workspace",
     "Worktrees",

@@ -48,8 +48,13 @@ class Peer(Protocol):
         """Of the threads that this process writes."""
         ...
 
-    async def execute_for_peer(self, command: Command, key: str, *, seen: int) -> PeerAnswer:
+    async def execute_for_peer(
+        self, command: Command, key: str, *, seen: int, repeated: bool = False, thread_id: ThreadId | None = None
+    ) -> PeerAnswer:
         """Carries it out here, once per key, when the thread is as far as the asker has `seen` it.
+
+        `repeated`: another process may have carried it out since, and then it is not done twice. `thread_id`: for a
+        command that does not name its thread.
 
         Raises `HarnessError`, and `ThreadInUse` where it is not the writer.
         """
@@ -88,8 +93,11 @@ class PeerLink(Protocol):
         """Raises `PeerLost`."""
         ...
 
-    async def execute(self, command: Command, key: str, *, seen: int) -> PeerAnswer:
-        """`seen`: the last record that the asker knows of. Raises what the other process raised, and `PeerLost`."""
+    async def execute(self, command: Command, key: str, *, seen: int, repeated: bool = False) -> PeerAnswer:
+        """`seen`: the last record that the asker knows of. `repeated`: it may have been carried out since.
+
+        Raises what the other process raised, and `PeerLost`.
+        """
         ...
 
     def tell_viewing(self, thread_id: ThreadId, *, answers: bool | None) -> None: ...

@@ -1,6 +1,6 @@
 """Where threads are kept."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Protocol
 
 from hames.domain.commands import ThreadPage, ThreadSummary
@@ -15,6 +15,7 @@ class Log(Protocol):
     `append` returns when the records are kept (a killed process does not lose them) and, with
     `sync`, when they are safe (a power cut does not either). `jot` keeps a live delta until the bundle
     that contains it is appended. Both raise `StorageFailed`; after a failed sync the log is read-only for good.
+    They raise `Fenced` once another process has taken the thread over: nothing was written then.
     """
 
     thread_id: ThreadId
@@ -32,9 +33,16 @@ class Log(Protocol):
         """All of it, with jotted deltas that never made it into a bundle as last records."""
         ...
 
-    async def append(self, records: Sequence[Record], *, sync: bool = False) -> None: ...
+    async def append(self, records: Sequence[Record], *, sync: bool = False) -> None:
+        """With no records it only waits until what was jotted before is kept."""
+        ...
 
-    def jot(self, record: Record) -> None: ...
+    def jot(self, record: Record, kept: Callable[[], None] | None = None) -> None:
+        """Calls `kept` once the delta is kept: at once, or later. In order, and before a later `append` returns.
+
+        It is never called for a delta that could not be kept: the next call raises why.
+        """
+        ...
 
     async def summarize(self, summary: ThreadSummary) -> None:
         """What lists show of this thread from now on."""

@@ -4,16 +4,15 @@ Only whole lines count. A log that became shorter, was replaced, or does not go 
 """
 
 import os
-from collections.abc import Iterable, Iterator
 
 import msgspec
-from msgspec.structs import replace
 
 from hames.domain.events import ItemDelta, Record, SettingsChanged
 from hames.domain.ids import ThreadId
 from hames.ports import LogNews
 from hames.private_files import descriptor
-from hames.store.lines import FIRST, live_record, merge_deltas, next_line, record, same_stream
+from hames.store.bundles import begins_with, text_after, text_beyond
+from hames.store.lines import FIRST, live_record, merge_deltas, next_line, record
 from hames.store.places import EVENTS, LIVE, Claim
 from hames.store.reading import read_log
 from hames.store.scan import scan_live_file
@@ -92,9 +91,9 @@ class LogReader:
             records.append(one)
         count = len(records)
         if (told := self._told) is not None:
-            if not _begins_with(told, records[0]):
+            if not begins_with(told, records[0]):
                 return None
-            rest = _grown(told, records[0])
+            rest = text_beyond(told, records[0])
             records = [*([rest] if rest is not None else []), *records[1:]]
         self._last += count
         self._last_seal = last_seal
@@ -119,10 +118,10 @@ class LogReader:
         if bundle is None or bundle.seq != self._last + 1:
             return []
         told = self._told
-        if told is not None and not _begins_with(told, bundle):
+        if told is not None and not begins_with(told, bundle):
             return []  # the log will say what became of it
         self._told = bundle
-        return list(_after(pieces, told))
+        return list(text_after(pieces, told))
 
     def _open_bundle(self, at: int) -> list[Record]:
         if (live := find_plain(LIVE, at=at)) is None:
@@ -173,29 +172,3 @@ class _LiveFile:
             self._position += len(data)
         self._running = running
         return counted
-
-
-def _begins_with(told: Record, bundle: Record) -> bool:
-    before, now = told.event, bundle.event
-    if not isinstance(before, ItemDelta) or not isinstance(now, ItemDelta) or told.seq != bundle.seq:
-        return False
-    return same_stream(told, bundle) and now.text.startswith(before.text)
-
-
-def _after(pieces: Iterable[Record], told: Record | None) -> Iterator[Record]:
-    """The pieces of a bundle without the text that was told."""
-    skip = len(told.event.text) if told is not None and isinstance(told.event, ItemDelta) else 0
-    for piece in pieces:
-        event = piece.event
-        if isinstance(event, ItemDelta) and skip < len(event.text):
-            yield replace(piece, event=replace(event, text=event.text[skip:]))
-        skip = max(0, skip - len(event.text)) if isinstance(event, ItemDelta) else skip
-
-
-def _grown(told: Record, bundle: Record) -> Record | None:
-    """What the bundle has more than was told; None: nothing."""
-    before, now = told.event, bundle.event
-    assert isinstance(before, ItemDelta)
-    assert isinstance(now, ItemDelta)
-    text = now.text[len(before.text) :]
-    return replace(bundle, event=replace(now, text=text)) if text else None

@@ -136,7 +136,7 @@ class Index:
     def page(self, query: PageQuery, found: Sequence[ThreadId] = ()) -> ThreadPage:
         """`found`: threads that belong to the search whatever their title says."""
         size = min(query.limit, MOST) if query.limit is not None else PAGE
-        updated, last = _position(query.cursor)
+        updated, last = position_of(query.cursor)
         words = containing(query.search)
         which, value = ("archived != ?", HIDDEN) if query.archived is None else ("archived = ?", int(query.archived))
         rows = self._db.execute(
@@ -146,7 +146,7 @@ class Index:
             " order by updated_at_ms desc, id desc limit ?",
             (value, updated, last, words, words, words, msgspec.json.encode(found).decode(), size + 1),
         ).fetchall()
-        cursor = _cursor(*rows[size - 1][:2]) if len(rows) > size else None
+        cursor = encode_cursor(*rows[size - 1][:2]) if len(rows) > size else None
         return ThreadPage(threads=tuple(_decode(row[2]) for row in rows[:size]), next_cursor=cursor)
 
     def close(self) -> None:
@@ -168,17 +168,17 @@ def _row(summary: ThreadSummary, changed_ns: int) -> tuple[str | int | bytes, ..
     return summary.id, summary.title, summary.preview, updated, archived, kept, changed_ns
 
 
-def _cursor(updated_at_ms: int, thread_id: str) -> str:
+def encode_cursor(updated_at_ms: int, thread_id: str) -> str:
     return base64.urlsafe_b64encode(f"{updated_at_ms} {thread_id}".encode()).decode().rstrip("=")
 
 
-def _position(cursor: str | None) -> tuple[int, str]:
+def position_of(cursor: str | None) -> tuple[int, str]:
     if cursor is None:
         return LATEST_MS, ""
     try:
         words = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
         updated, thread_id = words.split(" ")
-        if _cursor(int(updated), thread_id) == cursor and abs(int(updated)) <= LATEST_MS:
+        if encode_cursor(int(updated), thread_id) == cursor and abs(int(updated)) <= LATEST_MS:
             return int(updated), thread_id
     except ValueError:
         pass

@@ -1,6 +1,6 @@
 """Threads in memory: the same contract as on disk. They are gone when the process ends."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -122,14 +122,18 @@ class MemoryLog:
 
     async def append(self, records: Sequence[Record], *, sync: bool = False) -> None:  # noqa: ARG002 - memory is as safe as it gets
         await checkpoint()
+        if not records:
+            return
         self._records += records
         jotted = {one.seq for one in self._live}
         self._live.clear()
         self.tell(*(one for one in records if one.seq not in jotted))
 
-    def jot(self, record: Record) -> None:
+    def jot(self, record: Record, kept: Callable[[], None] | None = None) -> None:
         self._live.append(record)
         self.tell(record)
+        if kept is not None:
+            kept()
 
     async def summarize(self, summary: ThreadSummary) -> None:
         await checkpoint()

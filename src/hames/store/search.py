@@ -134,7 +134,7 @@ class TextIndex:
         """The words around what was found in that message."""
         with self._lock:
             row = self._db.execute("select text from texts where rowid = ?", (number,)).fetchone()
-        return _excerpt(row[0], search) if row else ""
+        return excerpt_of(row[0], search) if row else ""
 
     def close(self) -> None:
         with self._lock:
@@ -174,15 +174,19 @@ def searchable(record: Record) -> str:
             return ""
 
 
+def has_unspaced_script(search: str) -> bool:
+    return _UNSPACED.search(search) is not None
+
+
 def _condition(search: str) -> tuple[str, str]:
     """A condition with one place in it, and what belongs there. Nothing: there is no word in it."""
-    if _UNSPACED.search(search):
+    if has_unspaced_script(search):
         return "text like ? escape '\\'", containing(search.strip())
     words = (f'"{word}"{"*" if len(word) >= LEAST_PREFIX else ""}' for word in _WORD.findall(search))
     return "texts match ?", " ".join(words)
 
 
-def _excerpt(text: str, search: str) -> str:
+def excerpt_of(text: str, search: str) -> str:
     """One line of the text, around the first of the words that is in it."""
     words = " ".join(text.split())
     if len(words) <= EXCERPT_CHARS:

@@ -4,7 +4,7 @@ import contextlib
 import errno
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
@@ -105,6 +105,8 @@ class JsonlLog:
         return records or await to_thread.run_sync(lambda: _scan(self._fd, self.thread_id, self._claim).records)
 
     async def append(self, records: Sequence[Record], *, sync: bool = False) -> None:
+        if not records:
+            return
         self._append(records)
         with contextlib.suppress(OSError):  # what it holds is older than the log, and passed over
             if self._live_fd is not None:
@@ -124,7 +126,7 @@ class JsonlLog:
         if self.second is not None:
             self.second.catch_up()
 
-    def jot(self, record: Record) -> None:
+    def jot(self, record: Record, kept: Callable[[], None] | None = None) -> None:
         if self._dead:
             raise StorageFailed(f"cannot write thread {self.thread_id!r}: {self._dead}")
         if self._live_lost is not None:
@@ -143,6 +145,8 @@ class JsonlLog:
             # The next line would go on with half of this one, and the hash counts all of it.
             self._live_lost = write_failed(self.thread_id, failure)
             raise self._live_lost from failure
+        if kept is not None:
+            kept()
 
     def _open_live(self) -> int:
         """Raises `OSError`."""

@@ -109,8 +109,9 @@ class SocketLink:
     async def standings(self) -> Mapping[ThreadId, Standing]:
         return (await self._ask(wire.PeerRequest(do="standings", id=self._next()), LOOK_SECONDS)).standings
 
-    async def execute(self, command: Command, key: str, *, seen: int) -> PeerAnswer:
-        reply = await self._ask(wire.command_request(self._next(), command, key, seen), EXECUTE_SECONDS)
+    async def execute(self, command: Command, key: str, *, seen: int, repeated: bool = False) -> PeerAnswer:
+        request = wire.command_request(self._next(), command, key, seen, repeated=repeated)
+        reply = await self._ask(request, EXECUTE_SECONDS)
         if reply.answer is None:
             raise wire.raised(reply)
         return reply.answer

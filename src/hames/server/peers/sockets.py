@@ -147,7 +147,9 @@ class PeerSockets:
 
         try:
             try:
-                answer = await here.execute_for_peer(wire.decode_command(request), request.key, seen=request.seen)
+                answer = await here.execute_for_peer(
+                    wire.decode_command(request), request.key, seen=request.seen, repeated=request.repeated
+                )
                 reply = wire.PeerReply(id=request.id, answer=answer)
             except HarnessError as error:
                 reply = wire.refusal(request.id, error)

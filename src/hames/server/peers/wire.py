@@ -32,6 +32,7 @@ class PeerRequest(Value, omit_defaults=True):
     body: msgspec.Raw = msgspec.Raw(b"null")
     key: str = ""
     seen: int = 0
+    repeated: bool = False
     answers: bool | None = None
 
 
@@ -65,9 +66,9 @@ def decode_line(line: bytes) -> PeerRequest | PeerReply | None:
         return None
 
 
-def command_request(number: int, command: Command, key: str, seen: int) -> PeerRequest:
-    body = msgspec.Raw(_encode(command))
-    return PeerRequest(do="execute", id=number, command=type(command).__name__, body=body, key=key, seen=seen)
+def command_request(number: int, command: Command, key: str, seen: int, *, repeated: bool = False) -> PeerRequest:
+    body, name = msgspec.Raw(_encode(command)), type(command).__name__
+    return PeerRequest(do="execute", id=number, command=name, body=body, key=key, seen=seen, repeated=repeated)
 
 
 def decode_command(request: PeerRequest) -> Command:

@@ -9,7 +9,7 @@ from hames.domain.commands import ThreadSummary
 from hames.domain.errors import InvalidCommand, ThreadInUse, ThreadNotFound
 from hames.domain.events import ItemDelta, Noticed, Record
 from hames.domain.ids import ItemId, ThreadId, TurnId
-from hames.ports import LogNews, Store
+from hames.ports import Log, LogNews, Store
 
 HERE, THERE = ThreadId("ses_here"), ThreadId("ses_there")
 
@@ -30,6 +30,14 @@ def note(thread_id: ThreadId, seq: int) -> Record:
 def piece(thread_id: ThreadId, seq: int, text: str) -> Record:
     event = ItemDelta(turn_id=TurnId("turn_1"), item_id=ItemId("item_1"), stream="text", text=text)
     return Record(seq=seq, at_ms=seq, thread_id=thread_id, event=event)
+
+
+async def jot(log: Log, record: Record) -> None:
+    """Returns when the delta is kept."""
+    kept = anyio.Event()
+    log.jot(record, kept.set)
+    with anyio.fail_after(60):
+        await kept.wait()
 
 
 async def _check_unknown_threads(store: Store) -> None:
@@ -71,13 +79,15 @@ async def _check_live_deltas(store: Store) -> None:
     log = await store.open(THERE)
     await log.append([note(THERE, 1)])
     for text in ("he", "l", "lo"):
-        log.jot(piece(THERE, 2, text))
+        await jot(log, piece(THERE, 2, text))
     assert await store.read(THERE) == [note(THERE, 1), piece(THERE, 2, "hello")]
     await log.close()  # before the bundle was appended
     log = await store.open(THERE)
     assert await log.read() == [note(THERE, 1), piece(THERE, 2, "hello")], "a live delta outlives its writer"
-    log.jot(piece(THERE, 3, "again"))
+    told: list[str] = []
+    log.jot(piece(THERE, 3, "again"), lambda: told.append("again"))
     await log.append([piece(THERE, 3, "again"), note(THERE, 4)])
+    assert told == ["again"], "a delta counts as kept before its bundle does"
     await log.close()
     kept = [note(THERE, 1), piece(THERE, 2, "hello"), piece(THERE, 3, "again"), note(THERE, 4)]
     assert await store.read(THERE) == kept, "a bundle that was appended is not counted twice"

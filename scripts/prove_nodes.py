@@ -1,0 +1,298 @@
+"""Kills and freezes workers of a shared store at random moments, and checks what the others make of it.
+
+  .venv/bin/python scripts/prove_nodes.py --kills 1000 --seed 7
+
+A private PostgreSQL, workers as processes of their own, and a gateway in this process that starts turns and watches
+every thread. Workers are killed with SIGKILL, or stopped with SIGSTOP for longer than their lease and then let go. At
+the end every thread is read:
+
+- every turn was started once and ended once, completed, although its nodes died (at most twice for one turn),
+- what the gateway's watchers heard goes on from change to change: nothing that was seen is missing or came twice,
+- no command ran more often than once for each time that the model asked for it,
+- no process of a worker that was killed is left.
+
+Exit code 1 with the seed and whatever failed.
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from hames.app.nodes import NodeOptions, open_node  # noqa: E402
+from hames.config.load import load  # noqa: E402
+from hames.core.engine import Engine  # noqa: E402
+from hames.domain.commands import CreateThread, SubmitPrompt  # noqa: E402
+from hames.domain.events import TurnEnded, TurnStarted  # noqa: E402
+from hames.domain.ids import ThreadId  # noqa: E402
+from hames.domain.items import CommandExecution, TextInput  # noqa: E402
+from hames.domain.options import Overrides  # noqa: E402
+from hames.domain.state import ThreadState, apply  # noqa: E402
+from hames.testing.services.postgres import Cluster  # noqa: E402
+
+LEASE_SECONDS = 2.5
+STUCK_SECONDS = 90.0
+SCRIPT = [
+    [
+        {"think": "I wonder what is here.", "pace_ms": 4},
+        {"say": "A first look at everything that is here, in some detail.", "pace_ms": 4},
+        {"call": "shell", "with": {"command": "echo a >> ran.txt; sleep 0.1; echo more"}},
+        {"call": "shell", "with": {"command": "sleep 0.05; echo b >> ran.txt"}},
+    ],
+    [{"say": "Then more words, slowly.", "pace_ms": 5}, {"call": "shell", "with": {"command": "echo c >> ran.txt"}}],
+    [{"say": "And the end of it, which takes a while to say.", "pace_ms": 5}],
+]
+
+
+@dataclass
+class Lane:
+    """One thread, turn after turn."""
+
+    directory: Path
+    thread_id: ThreadId = ThreadId("")
+    turns: int = 0
+    state: ThreadState | None = None
+    problems: list[str] = field(default_factory=list[str])
+    resumed: list[float] = field(default_factory=list[float])
+
+
+class Workers:
+    """Processes that a zygote forks."""
+
+    def __init__(self, address: str, home: Path, slots: int) -> None:
+        script = ROOT / "tests" / "scale" / "node_zygote.py"
+        command = [sys.executable, str(script)]
+        self.zygote = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.address, self.home, self.slots = address, home, slots
+        self.pids: dict[str, int] = {}
+        self.started = 0
+
+    def start(self) -> str:
+        self.started += 1
+        name = f"w{self.started}"
+        assert self.zygote.stdin is not None
+        assert self.zygote.stdout is not None
+        request = {
+            "address": self.address,
+            "name": name,
+            "directory": str(self.home),
+            "slots": self.slots,
+            "lease": LEASE_SECONDS,
+        }
+        self.zygote.stdin.write(json.dumps(request).encode() + b"\n")
+        self.zygote.stdin.flush()
+        self.pids[name] = int(self.zygote.stdout.readline())
+        return name
+
+    def close(self) -> None:
+        for pid in self.pids.values():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+                os.kill(pid, signal.SIGKILL)
+        assert self.zygote.stdin is not None
+        self.zygote.stdin.close()
+        self.zygote.wait(20)
+
+
+class Proof:
+    def __init__(self, engine: Engine, workers: Workers, cluster: Cluster, args: argparse.Namespace) -> None:
+        self.engine = engine
+        self.workers = workers
+        self.cluster = cluster
+        self.args = args
+        self.random = random.Random(args.seed)
+        self.lanes: list[Lane] = []
+        self.kills = self.freezes = self.refused = 0
+        self.done = False
+        self.database = args.database
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            for number in range(self.args.lanes):
+                directory = self.workers.home / f"lane{number}"
+                directory.mkdir()
+                (directory / "script.json").write_text(json.dumps({"conversations": [{"when": "", "replies": SCRIPT}]}))
+                lane = Lane(directory)
+                self.lanes.append(lane)
+                tasks.start_soon(self.drive, lane)
+            await self.disturb()
+            self.done = True
+
+    async def drive(self, lane: Lane) -> None:
+        overrides = Overrides(cwd=str(lane.directory), model=f"scripted/{lane.directory / 'script.json'}")
+        made = await self.engine.execute(CreateThread(overrides=overrides))
+        assert isinstance(made, ThreadState)
+        lane.thread_id = made.id
+        while not self.done:
+            try:
+                with anyio.fail_after(STUCK_SECONDS):
+                    await self.turn(lane)
+            except TimeoutError:
+                lane.problems.append(f"turn {lane.turns + 1} is stuck: {lane.state and lane.state.running}")
+                return
+            except Exception as problem:
+                lane.problems.append(f"turn {lane.turns + 1}: {type(problem).__name__}: {problem}")
+                return
+
+    async def turn(self, lane: Lane) -> None:
+        watcher = await self.engine.watch(lane.thread_id)
+        known = lane.state
+        if known is not None and watcher.state.seq < known.seq:
+            lane.problems.append("the thread is shorter than it was")
+        state = watcher.state
+        name = f"{lane.thread_id}-{lane.turns}"
+        content = (TextInput(text=f"go {lane.turns}"),)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(
+                self.engine.execute, SubmitPrompt(thread_id=lane.thread_id, content=content, client_id=name)
+            )
+            ended = False
+            while not ended:
+                changes = await watcher.next()
+                if not changes:
+                    if not watcher.cut_off:
+                        lane.problems.append("the watcher was closed")
+                        return
+                    watcher = await self.engine.follow(lane.thread_id, since=state)
+                    state = watcher.state
+                    continue
+                for change in changes:
+                    if change.before != state:
+                        lane.problems.append(f"a change at {change.record.seq} does not go on from what was heard")
+                    state = lane.state = change.after
+                    if apply(change.before, change.record) != change.after:
+                        lane.problems.append(f"the change at {change.record.seq} is not what its record says")
+                    ended = ended or isinstance(change.record.event, TurnEnded)
+        watcher.close()
+        lane.turns += 1
+
+    async def disturb(self) -> None:
+        next_report = 50
+        while self.kills + self.freezes < self.args.kills and any(not lane.problems for lane in self.lanes):
+            await anyio.sleep(self.random.uniform(0.05, 0.5))
+            victims = await anyio.to_thread.run_sync(self._victims)
+            if not victims:
+                continue
+            name = self.random.choice(victims)
+            pid = self.workers.pids.pop(name)
+            if self.random.random() < self.args.freezes:
+                self.freezes += 1
+                os.kill(pid, signal.SIGSTOP)
+                self.workers.start()
+                await anyio.sleep(LEASE_SECONDS + self.random.uniform(0.0, 1.5))
+                os.kill(pid, signal.SIGCONT)
+                await anyio.sleep(self.random.uniform(0.2, 1.0))
+                with suppress(ProcessLookupError):  # it may go on: it is one worker more
+                    os.kill(pid, signal.SIGKILL)
+            else:
+                self.kills += 1
+                os.kill(pid, signal.SIGKILL)
+                self.workers.start()
+            if self.kills + self.freezes >= next_report:
+                next_report += 50
+                turns = sum(lane.turns for lane in self.lanes)
+                print(f"{self.kills} kills, {self.freezes} freezes, {turns} turns", flush=True)
+
+    def _victims(self) -> list[str]:
+        """Workers none of whose turns has lost two nodes already: the third death ends a turn, by rule."""
+        running = json.loads(
+            self.cluster.psql(
+                "select coalesce(json_agg(json_build_array(n.name, t.id)), '[]') from hames.node n"
+                " join hames.thread t on t.owner = n.id where t.running",
+                database=self.database,
+            )
+        )
+        crashes = {
+            lane.thread_id: lane.state.running.crashes
+            for lane in self.lanes
+            if lane.state is not None and lane.state.running is not None
+        }
+        spent = {name for name, thread in running if crashes.get(thread, 0) >= 1}
+        busy = {name for name, _ in running}
+        return [name for name in self.workers.pids if name in busy and name not in spent]
+
+    async def check(self) -> list[str]:
+        problems = [f"{lane.directory.name}: {one}" for lane in self.lanes for one in lane.problems]
+        for lane in self.lanes:
+            history = list(await self.engine.history(lane.thread_id))
+            state = history[-1].after
+            events = [change.record.event for change in history]
+            started = sum(isinstance(event, TurnStarted) for event in events)
+            over = sum(isinstance(event, TurnEnded) for event in events)
+            bad = [turn.status for turn in state.turns if turn.status != "completed"]
+            ran = (lane.directory / "ran.txt").read_text().split() if (lane.directory / "ran.txt").exists() else []
+            asked = Counter(
+                item.command.split()[-3] if "echo" in item.command else ""
+                for turn in state.turns
+                for item in turn.items
+                if isinstance(item, CommandExecution)
+            )
+            if not (started == over == len(state.turns) == lane.turns):
+                problems.append(f"{lane.directory.name}: {lane.turns} turns, {started} starts, {over} ends")
+            if bad:
+                problems.append(f"{lane.directory.name}: turns that did not complete: {bad}")
+            seqs = [change.record.seq for change in history]
+            if seqs != list(range(1, len(seqs) + 1)):
+                problems.append(f"{lane.directory.name}: the log has gaps")
+            for word, times in Counter(ran).items():
+                if times > lane.turns:
+                    problems.append(f"{lane.directory.name}: {word!r} ran {times} times in {lane.turns} turns: {asked}")
+        return problems
+
+
+async def prove(args: argparse.Namespace) -> int:
+    cluster = Cluster().start()
+    home = Path(tempfile.mkdtemp(prefix="hames-nodes-"))
+    began = time.monotonic()
+    try:
+        address = cluster.new_database()
+        args.database = address.partition("?")[0].rpartition("/")[2]
+        flags = {"cwd": str(home), "model": "scripted/hello", "approval_policy": "never", "sandbox": "dangerFullAccess"}
+        options = load(flags, {"HOME": str(home), "PATH": os.environ["PATH"]})
+        async with AsyncExitStack() as stack:
+            gateway = NodeOptions(store=address, name="gateway", slots=0, lease_s=10.0)
+            engine = await stack.enter_async_context(open_node(options, gateway))
+            workers = Workers(address, home, slots=max(4, args.lanes // args.workers + 2))
+            stack.callback(workers.close)
+            for _ in range(args.workers):
+                workers.start()
+            proof = Proof(engine, workers, cluster, args)
+            await proof.run()
+            problems = await proof.check()
+        turns = sum(lane.turns for lane in proof.lanes)
+        seconds = time.monotonic() - began
+        print(f"{proof.kills} kills, {proof.freezes} freezes, {turns} turns, {len(problems)} problems, {seconds:.0f} s")
+        for problem in problems[:20]:
+            print(f"  seed {args.seed}: {problem}")
+        return 1 if problems else 0
+    finally:
+        cluster.stop()
+        subprocess.run(["rm", "-rf", str(home)], check=False)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--freezes", type=float, default=0.2, metavar="SHARE", help="of the kills (default: 0.2)")
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--lanes", type=int, default=9)
+    parser.add_argument("--seed", type=int, default=1)
+    return anyio.run(prove, parser.parse_args())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
