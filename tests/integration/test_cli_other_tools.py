@@ -134,8 +134,13 @@ def test_quiet_is_nothing_but_the_final_message(shell: Shell) -> None:
 def test_mcp_add_understands_the_forms_of_other_tools(shell: Shell, words: list[str], server: dict[str, Any]) -> None:
     done = shell.hames("mcp", "add", *words)
     assert (done.returncode, servers(shell).get("files")) == (0, server), done.stderr
+
+
+def test_a_server_that_was_added_is_listed_not_added_again_and_removed(shell: Shell) -> None:
+    words = ("mcp", "add", "files", "--env", "A=B", "--", "npx", 'a "quoted" 😀')
+    assert shell.hames(*words).returncode == 0
     assert shell.hames("mcp", "list", "--no-check").returncode == 0
-    again = shell.hames("mcp", "add", *words)
+    again = shell.hames(*words)
     assert (again.returncode, "already" in again.stderr) == (2, True)
     assert shell.hames("mcp", "rm", "files").returncode == 0
     assert servers(shell) == {}

@@ -9,6 +9,12 @@ from matrix_clients import CLIENTS  # noqa: E402
 from matrix_support import SIDES, play  # noqa: E402
 from matrix_table import CELLS, MODELS, PROTOCOLS, STEPS, render  # noqa: E402
 
+EVERY_SIDE_TWICE = [
+    (protocol, list(MODELS)[(number + step) % len(MODELS)])
+    for number, protocol in enumerate(PROTOCOLS)
+    for step in (0, 1)
+]
+"""The cells of `make test`: every client with two agents, and every agent. `make test-slow` has the rest."""
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -21,7 +27,13 @@ DOCS = Path(__file__).parents[2] / "docs"
     "bootstrap/persist-replay-after-restart",
     "sync/flow-initial-resumed",
 )
-@pytest.mark.parametrize(("protocol", "model"), CELLS, ids=["-".join(cell) for cell in CELLS])
+@pytest.mark.parametrize(
+    ("protocol", "model"),
+    [
+        pytest.param(*cell, id="-".join(cell), marks=[] if cell in EVERY_SIDE_TWICE else [pytest.mark.slow])
+        for cell in CELLS
+    ],
+)
 async def test_any_client_works_with_any_agent(protocol: str, model: str, tmp_path: Path) -> None:
     async with SIDES[model](tmp_path) as side:
         await play(protocol, side)

@@ -106,8 +106,14 @@ def loaded_by_python_itself() -> frozenset[str]:
     return frozenset(name.partition(".")[0] for name in done.stdout.split()) | {"hames"}
 
 
-@pytest.mark.parametrize("kind", ["files", "packages"])
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        pytest.param(name, kind, marks=[pytest.mark.slow] if kind == "packages" and number % 4 else [])
+        for number, name in enumerate(COMMANDS)
+        for kind in ("files", "packages")
+    ],
+)
 def test_CFG_1_no_command_imports_what_lies_in_the_current_directory(hostile: Hostile, kind: str, name: str) -> None:
     words, stdin, said = COMMANDS[name]
     hostile.plant_modules(kind)

@@ -94,8 +94,18 @@ async def working(name: str, bubblewrap: str) -> Outcome:
         return await run(command, base / "ws", sandbox=sandbox(base / "home", SandboxSettings(bubblewrap=bubblewrap)))
 
 
-@pytest.mark.parametrize("user", users())
-@pytest.mark.parametrize("name", WORK)
+AT_ONCE = list(WORK)[:3]
+"""As nobody only these are tried in `make test`; as whoever runs the tests, all of them."""
+
+
+@pytest.mark.parametrize(
+    ("name", "user"),
+    [
+        pytest.param(name, user, marks=[pytest.mark.slow] if number and name not in AT_ONCE else [])
+        for name in WORK
+        for number, user in enumerate(users())
+    ],
+)
 def test_what_the_system_has_works_with_an_empty_home(name: str, user: str) -> None:
     program, _, expected = WORK[name]
     if has(program) is None:
