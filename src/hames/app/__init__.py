@@ -19,6 +19,7 @@ from hames.app.toolbox import Toolbox, enabled_servers, sandbox_settings
 from hames.checkpoints.local import WorkspaceCheckpoints
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.config.load import Options
+from hames.config.network import says_network
 from hames.config.rules import RuleFiles
 from hames.config.visibility import readable_directories
 from hames.core.engine import Engine
@@ -134,6 +135,7 @@ async def open_engine(
             continues=continues,
             leaves_turns=leaves_turns,
             budgets=options.budgets,
+            asks_about_hosts="sandbox" in options.settings and not says_network(options.settings["sandbox"].value),
             day_spending=day_spending(options.budgets, options.state_dir),
         ),
         agents=running,
