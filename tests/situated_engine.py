@@ -12,7 +12,7 @@ from hames.domain.models import ModelCard
 from hames.domain.options import Settings
 from hames.domain.policy import ApprovalPolicy, SandboxPolicy, WorkspaceWrite
 from hames.domain.request import ModelRequest, ResultBlock, TextBlock
-from hames.ports import Environment, Models, Provider, Store
+from hames.ports import Environment, Models, Provider, RuleBook, Store
 from hames.sandbox.local import LocalSandbox
 from hames.sandbox.walls.network.outside import OutsideNetwork
 from hames.store.memory import MemoryStore
@@ -40,6 +40,7 @@ async def situated_engine(
     environment: Environment | None = None,
     language_servers: LanguageServerOptions = NO_SERVERS,
     outside: OutsideNetwork | None = None,
+    rulebook: RuleBook | None = None,
 ) -> AsyncGenerator[Engine]:
     clock, walls = SystemClock(), LocalSandbox(outside=outside)
     if not hasattr(model, "cards"):
@@ -58,6 +59,7 @@ async def situated_engine(
             max_steps=max_steps,
             compact_at=compact_at,
         ),
+        rulebook=rulebook,
         environment=environment or LocalEnvironment(walls, clock, git_seconds=60, git_wait=60),
     )
     async with engine:

@@ -13,7 +13,12 @@ from flint_support import Message, Talk, talking
 from hames.clock_and_ids import SystemClock
 from hames.core.engine import Engine
 from hames.domain.items import ToolCall
+from hames.domain.models import ModelCard
+from hames.domain.options import ClientTool
+from hames.domain.policy import AgentName
+from hames.domain.request import ResultBlock
 from hames.providers.catalogue import Catalogue
+from hames.providers.single_model import SingleModel
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.testing.fakes.model import OneModel, ScriptedModel, call, say
@@ -21,7 +26,7 @@ from hames.testing.services.anthropic import ANTHROPIC
 from hames.testing.services.chat import CHAT
 from hames.testing.services.openai import OPENAI
 from hames.testing.services.server import Dialect, ProviderServer, talk, use
-from support import BareAgent, engine
+from support import BareAgent, created, engine, started, turn_end
 
 CLIENTS = ("some-editor", "codex-some-editor")
 SERVED: dict[str, tuple[Dialect, str]] = {
@@ -277,3 +282,21 @@ async def test_two_calls_can_wait_for_two_clients() -> None:
 
         tasks.start_soon(whole, one)
         tasks.start_soon(whole, two)
+
+
+@pytest.mark.parametrize("agent", ["plan", "review"])
+async def test_a_mode_that_changes_nothing_does_not_offer_tools_of_the_client(agent: AgentName) -> None:
+    """Nobody knows whether they change something."""
+    model = ScriptedModel([call("weather", city="Oslo")], [say("Then not.")])
+    weather = ClientTool(name="weather", description="The weather of a city", schema=SCHEMA)
+    card = ModelCard(provider="p", model="m", display_name="m")
+    async with engine(SingleModel(model, card), clock=SystemClock(), policy="never") as house:
+        thread = await created(house, agent=agent, client_tools=(weather,))
+        watcher = await house.watch(thread.id)
+        await started(house, thread.id)
+        await turn_end(watcher)
+        watcher.close()
+        first, second = model.requests
+        assert "weather" not in [tool.name for tool in first.tools]
+        [result] = [block for block in second.messages[-1].blocks if isinstance(block, ResultBlock)]
+        assert result.failed and f"in {agent} mode" in result.text

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import anyio
 import pytest
@@ -24,13 +25,15 @@ from hames.domain.errors import InvalidCommand
 from hames.domain.events import ApprovalRequested, ApprovalResolved, TurnEnded
 from hames.domain.items import CommandExecution, ToolCall, ToolItem, ToolResult
 from hames.domain.network import HostPort, NetworkRules, network_rules
-from hames.domain.policy import Decision, HostGrant, ReadOnly, SandboxPolicy, WorkspaceWrite
+from hames.domain.policy import ApprovalPolicy, Decision, HostGrant, ReadOnly, SandboxPolicy, WorkspaceWrite
+from hames.domain.rules import Rule
 from hames.domain.rulings import Verdict, decide
 from hames.domain.state import ThreadState
 from hames.ports import Job, Tell, ToolSpec
 from hames.sandbox.local import LocalSandbox, SandboxSettings
+from hames.sandbox.trust.rules.book import FileRuleBook
 from hames.sandbox.walls.network.client_hello import asked_server_name
-from hames.sandbox.walls.network.destinations import Malformed
+from hames.sandbox.walls.network.destinations import Destination, Malformed
 from hames.sandbox.walls.network.host_gate import ASKED_ABOUT, HostGate
 from hames.sandbox.walls.network.outside import upstream_proxies
 from hames.sandbox.walls.network.proxy import ProxyLimits
@@ -608,3 +611,89 @@ async def test_a_connection_that_nobody_answers_for_is_refused_after_its_time_an
     assert results(model.requests[-1]) == ["is not an allowed host, and nobody answered within 0.05 s"]
     resolved = [change.record.event for change in changes if isinstance(change.record.event, ApprovalResolved)]
     assert [event.decision for event in resolved] == ["void"]
+
+
+# Rules about hosts
+
+
+OPEN = WorkspaceWrite(network_access=True)
+HIDDEN_NAME = "h=site; curl -sS http://$h.test/page"
+"""The rules cannot read the host out of it, so it is the connection that is asked about."""
+
+
+def no_rules(_: str) -> tuple[Rule, ...]:
+    return ()
+
+
+@needs_walls
+@pytest.mark.parametrize(
+    ("sandbox", "pattern"),
+    [(OPEN, "site.test"), (WorkspaceWrite(network=NetworkRules(allow=("site.test",))), "*.site.test")],
+    ids=["every-host", "allowed-host"],
+)
+async def test_a_rule_asks_about_a_host_that_the_sandbox_allows(sandbox: SandboxPolicy, pattern: str) -> None:
+    model = ScriptedModel(*[[call("shell", command=HIDDEN_NAME)]] * 2, [reply("done")])
+    book = FileRuleBook(no_rules, lambda rule: rule)
+    with workspace() as here, web_server(Site) as port:
+        outside = site_network(port)
+        async with situated_engine(
+            model, here, policy="onRequest", sandbox=sandbox, outside=outside, rulebook=book
+        ) as house:
+            thread = await created(house, rules=(Rule(action="ask", host=pattern),))
+            watcher = await house.watch(thread.id)
+            await started(house, thread.id)
+            first = await answered(watcher, house, "always")
+            await answered(watcher, house, "reject", "not now")
+            await turn_end(watcher)
+    assert first.approval.reason.startswith(f"`site.test` is asked about by the rule ask host `{pattern}`")
+    allowed, declined = results(model.requests[-1])
+    assert "[network: reached site.test:80 (" in allowed
+    assert "refused: site.test:80 was declined by the user (not now)" in declined
+
+
+@needs_walls
+async def test_a_command_that_names_the_host_is_asked_about_once() -> None:
+    model = ScriptedModel([call("shell", command="curl -sS http://site.test/page")], [reply("done")])
+    book = FileRuleBook(no_rules, lambda rule: rule)
+    with workspace() as here, web_server(Site) as port:
+        outside = site_network(port)
+        async with situated_engine(
+            model, here, policy="onRequest", sandbox=OPEN, outside=outside, rulebook=book
+        ) as house:
+            thread = await created(house, rules=(Rule(action="ask", host="site.test"),))
+            watcher = await house.watch(thread.id)
+            await started(house, thread.id)
+            first = await answered(watcher, house, "once")
+            rest = await until(watcher, lambda event: isinstance(event, TurnEnded))
+    intent = first.approval.intent
+    assert isinstance(intent, RunCommand) and intent.connects_to is None
+    assert not any(isinstance(change.record.event, ApprovalRequested) for change in rest)
+    [told] = results(model.requests[-1])
+    assert "[network: reached site.test:80 (" in told
+
+
+@needs_walls
+@pytest.mark.parametrize(("action", "policy"), [("deny", "onRequest"), ("ask", "never")])
+async def test_no_rule_about_a_host_is_passed_by_a_name_that_it_covers(
+    action: Literal["deny", "ask"], policy: ApprovalPolicy
+) -> None:
+    """In a rule `*.site.test` is about `site.test`, too."""
+    model = ScriptedModel([call("shell", command=HIDDEN_NAME)], [reply("done")])
+    book = FileRuleBook(no_rules, lambda rule: rule)
+    with workspace() as here, web_server(Site) as port:
+        outside = site_network(port)
+        async with situated_engine(model, here, policy=policy, sandbox=OPEN, outside=outside, rulebook=book) as house:
+            thread = await created(house, rules=(Rule(action=action, host="*.site.test"),))
+            watcher = await house.watch(thread.id)
+            await started(house, thread.id)
+            await turn_end(watcher)
+    [told] = results(model.requests[-1])
+    assert "refused: site.test:80" in told
+    assert "reached" not in told
+
+
+async def test_an_address_is_no_way_around_a_host_that_is_asked_about() -> None:
+    gate = HostGate(NetworkRules(ask=("site.test",)), every_host=True)
+    assert "address" in await gate.refusal(Destination(host=PUBLIC, port=80))
+    assert await gate.refusal(Destination(host="other.test", port=80)) == ""
+    assert "by a rule" in await gate.refusal(Destination(host="site.test", port=8443))

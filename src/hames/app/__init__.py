@@ -21,6 +21,7 @@ from hames.app.acp_agents import acp_models, acp_programs, missing_agent, open_a
 from hames.app.toolbox import Toolbox, enabled_servers, sandbox_settings
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.config.load import Options
+from hames.config.network import says_network
 from hames.config.paths import user_state
 from hames.config.visibility import readable_directories
 from hames.core.engine import Engine
@@ -41,12 +42,10 @@ from hames.ports import (
     Nodes,
     Peers,
     Provider,
-    Sandbox,
     Store,
     Tool,
     Tools,
     Workspace,
-    Worktrees,
 )
 from hames.providers.catalogue import Catalogue
 from hames.providers.installed import InstalledCatalogue
@@ -138,6 +137,7 @@ async def open_engine(
             leaves_turns=leaves_turns,
             works=works,
             budgets=options.budgets,
+            asks_about_hosts="sandbox" in options.settings and not says_network(options.settings["sandbox"].value),
             day_spending=parts.day_spending(options),
         ),
         agents=running,

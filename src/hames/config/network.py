@@ -28,7 +28,16 @@ def checked_network(policy: SandboxPolicy, value: Json, origin: str) -> SandboxP
 
 def asking_about_hosts(policy: SandboxPolicy, value: Json, approvals: ApprovalPolicy) -> SandboxPolicy:
     """With `onRequest` a command may ask for any host, unless the setting says something else about the network."""
-    says = words.sandbox_table(value) if isinstance(value, dict) else {}
-    if approvals != "onRequest" or not isinstance(policy, WorkspaceWrite) or {"network", "networkAccess"} & set(says):
+    if approvals != "onRequest" or not isinstance(policy, WorkspaceWrite) or says_network(value):
         return policy
     return replace(policy, network=NetworkRules())
+
+
+def says_network(value: Json) -> bool:
+    """Whether a sandbox setting says something about the network, so that no mode adds to it.
+
+    >>> says_network("workspaceWrite"), says_network({"type": "workspaceWrite", "networkAccess": False})
+    (False, True)
+    """
+    says = words.sandbox_table(value) if isinstance(value, dict) else {}
+    return bool({"network", "networkAccess"} & set(says))

@@ -23,7 +23,9 @@ class ThreadClientTool:
         self.tool = tool
         self.thread = thread
         name = f"{tool.namespace}__{tool.name}" if tool.namespace else tool.name
-        self.spec = ToolSpec(name=name, description=tool.description, schema={**tool.schema, "type": "object"})
+        # A declaration does not say whether the tool changes something, so it may.
+        schema = {**tool.schema, "type": "object"}
+        self.spec = ToolSpec(name=name, description=tool.description, schema=schema, writes=True)
 
     async def prepare(self, job: Job) -> "ClientToolWork":
         return ClientToolWork(self, job)

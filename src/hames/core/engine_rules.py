@@ -49,6 +49,8 @@ class EngineRules(Value):
     """What is wrong with the configuration, a sentence each: every thread is told with its first turn."""
     budgets: Budgets = Budgets()
     """How much a turn, a thread and a day may use before somebody is asked."""
+    asks_about_hosts: bool = False
+    """With `onRequest` commands may ask for any host: nobody configured anything else about the network."""
     day_spending: DaySpending | None = None
     """What the user spent today. None: the day has no budget."""
     text_block_ended: Callable[[ThreadId, str], None] | None = None

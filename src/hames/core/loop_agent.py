@@ -180,7 +180,9 @@ class LoopThread:
         place = self._place(turn.turn_id, settings)
         offered = await self._opened_tools(place)
         tools, not_offered = allowed_tools(offered, card, settings)
-        tools |= client_tools(self._loaded.thread)
+        of_client, not_offered_either = allowed_tools(client_tools(self._loaded.thread).values(), card, settings)
+        tools |= of_client
+        not_offered |= not_offered_either
         rules = self._threads.rules
         notes = await self._notes(settings, turn.turn_id)
         if rules.system_prompt is None:

@@ -11,7 +11,7 @@ from hames.domain.approvals import Elicit, Harmless, Intent, UseTool
 from hames.domain.network import NetworkRules
 from hames.domain.options import Settings
 from hames.domain.policy import SandboxPolicy, WorkspaceWrite, has_network
-from hames.domain.rules import NO_RULE, Rule, RuleVerdict, in_doubt
+from hames.domain.rules import ACTIONS, NO_RULE, Rule, RuleVerdict, in_doubt
 from hames.ports import RuleBook
 
 JUDGE_SECONDS = 5.0
@@ -54,8 +54,15 @@ def with_host_rules(sandbox: SandboxPolicy, rules: Sequence[Rule]) -> SandboxPol
     if not named or not isinstance(sandbox, WorkspaceWrite) or not has_network(sandbox):
         return sandbox
     hosts = sandbox.hosts or NetworkRules()
-    allow = tuple(rule.host for rule in named if rule.action == "allow") if sandbox.hosts is not None else ()
-    deny = tuple(rule.host for rule in named if rule.action == "deny")
-    if not allow and not deny:
+    patterns = {action: _patterns(named, action) for action in ACTIONS}
+    allow = patterns["allow"] if sandbox.hosts is not None else ()
+    if not (allow or patterns["deny"] or patterns["ask"]):
         return sandbox
-    return replace(sandbox, network=NetworkRules(allow=(*hosts.allow, *allow), deny=(*hosts.deny, *deny)))
+    more = NetworkRules(allow=(*hosts.allow, *allow), deny=(*hosts.deny, *patterns["deny"]), ask=patterns["ask"])
+    return replace(sandbox, network=more)
+
+
+def _patterns(rules: Sequence[Rule], action: str) -> tuple[str, ...]:
+    """In a rule `*.example.org` is also about `example.org`; in the policy of a sandbox it is not."""
+    hosts = (rule.host for rule in rules if rule.action == action)
+    return tuple(name for host in hosts for name in ((host, host[2:]) if host.startswith("*.") else (host,)))

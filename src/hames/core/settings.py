@@ -6,6 +6,7 @@ from typing import get_args
 from msgspec.structs import replace
 
 from hames.domain.errors import InvalidCommand
+from hames.domain.network import NetworkRules
 from hames.domain.options import Overrides, Settings, without_values
 from hames.domain.policy import AfterCrash, SandboxPolicy, WorkspaceWrite
 from hames.ports import Models, Workspace
@@ -54,6 +55,17 @@ async def overridden(settings: Settings, overrides: Overrides, models: Models, w
         if PLACE in overrides.options:
             changes[PLACE] = checked_place(overrides.options[PLACE])
     return replace(settings, **changes) if changes else settings
+
+
+def with_host_questions(settings: Settings, overrides: Overrides) -> Settings:
+    """A thread that is switched to `onRequest` asks about hosts as one that began with it. A client that says which
+    sandbox it wants gets that one."""
+    sandbox = settings.sandbox
+    if overrides.approval_policy != "onRequest" or overrides.sandbox is not None:
+        return settings
+    if not isinstance(sandbox, WorkspaceWrite) or sandbox.network_access or sandbox.hosts is not None:
+        return settings
+    return replace(settings, sandbox=replace(sandbox, network=NetworkRules()))
 
 
 async def _extended(settings: Settings, roots: tuple[str, ...], workspace: Workspace) -> SandboxPolicy:

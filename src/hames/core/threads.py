@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from hames.core.engine_rules import EngineRules
 from hames.core.history import History, fork_point
-from hames.core.settings import overridden
+from hames.core.settings import overridden, with_host_questions
 from hames.core.thread import Listener, Thread
 from hames.domain.commands import (
     ArchiveThread,
@@ -373,8 +373,9 @@ class Threads:
         self._keep_servers(loaded.thread.id, command.overrides)
         return [SettingsChanged(settings=after, by=command.by)] if after != before else []
 
-    def _overridden(self, settings: Settings, overrides: Overrides) -> Awaitable[Settings]:
-        return overridden(settings, overrides, self.models, self.workspace)
+    async def _overridden(self, settings: Settings, overrides: Overrides) -> Settings:
+        after = await overridden(settings, overrides, self.models, self.workspace)
+        return with_host_questions(after, overrides) if self.rules.asks_about_hosts else after
 
     async def archive(self, command: ArchiveThread) -> ThreadState:
         loaded = await self.writable(command.thread_id)

@@ -42,6 +42,8 @@ class NetworkRules(Value, omit_defaults=True):
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    """Hosts that rules ask about, although they are allowed. Made for a command, and never part of a setting."""
 
 
 class HostPort(Value):
@@ -87,6 +89,15 @@ def is_denied(rules: NetworkRules, host: str, port: int) -> bool:
     True
     """
     return any(_covers(entry, host, port, usual=None) for entry in rules.deny)
+
+
+def is_asked_about(rules: NetworkRules, host: str, port: int) -> bool:
+    """Whether a person is asked about it, whatever allows it. Like `deny`, about every port.
+
+    >>> is_asked_about(NetworkRules(allow=("a.test",), ask=("a.test",)), "a.test", 8443)
+    True
+    """
+    return any(_covers(entry, host, port, usual=None) for entry in rules.ask)
 
 
 def is_address(host: str) -> bool:

@@ -125,4 +125,4 @@ def has_network(policy: SandboxPolicy) -> bool:
 
 def reaches_every_host(policy: WorkspaceWrite) -> bool:
     """Whether it may reach every public host: what a boolean of another protocol or program can say."""
-    return policy.network_access and not (policy.hosts and policy.hosts.deny)
+    return policy.network_access and not (policy.hosts and (policy.hosts.deny or policy.hosts.ask))

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from hames.domain.approvals import CallMcp, ChangeFiles, Harmless, Intent, RunCommand, UseTool
 from hames.domain.grants import grant_for, is_granted, what_changed
-from hames.domain.network import HostPort, NetworkRules, is_address, is_allowed, is_denied
+from hames.domain.network import HostPort, NetworkRules, is_address, is_allowed, is_asked_about, is_denied
 from hames.domain.policy import (
     AgentName,
     ApprovalPolicy,
@@ -181,6 +181,11 @@ def _connection(
         return Ruling(action="deny", sandbox=sandbox, reason=f"{to} is denied by `network.deny` of the configuration")
     granted = HostGrant(host=to.host, port=to.port) in grants
     asks_always = policy == "always" and not intent.is_running
+    if is_asked_about(rules, to.host, to.port):
+        why = f"{to} is asked about by a rule"
+        if policy == "never":
+            return Ruling(action="deny", sandbox=sandbox, reason=f"{why}, and approvals are off (`never`)")
+        return Ruling(action="ask", sandbox=sandbox, reason=why)
     if granted or (not asks_always and (sandbox.network_access or is_allowed(rules, to.host, to.port))):
         return Ruling(action="allow", sandbox=sandbox)
     if policy == "never" or sandbox.hosts is None:

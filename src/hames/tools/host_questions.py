@@ -19,8 +19,10 @@ class HostQuestions:
     """
 
     def __init__(self, ask: AskHost | None, policy: SandboxPolicy, *, command: str, cwd: str) -> None:
-        by_name = isinstance(policy, WorkspaceWrite) and policy.hosts is not None and not policy.network_access
-        self._ask = partial(ask, command, cwd) if ask is not None and by_name else None
+        asks = False
+        if isinstance(policy, WorkspaceWrite) and policy.hosts is not None:
+            asks = not policy.network_access or bool(policy.hosts.ask)
+        self._ask = partial(ask, command, cwd) if ask is not None and asks else None
         self._portal: BlockingPortal | None = None
         self.ask: AskSandboxHost | None = None
 

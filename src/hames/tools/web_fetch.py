@@ -14,7 +14,7 @@ from hames.deferred import pattern
 from hames.domain.approvals import RunCommand
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.items import ToolCall, ToolItem, ToolResult
-from hames.domain.network import HostPort
+from hames.domain.network import HostPort, NetworkRules, is_asked_about
 from hames.domain.policy import SandboxPolicy, WorkspaceWrite, has_network
 from hames.domain.value import Value
 from hames.ports import Job, Launch, Limits, Process, Sandbox, Tell, ToolFailed, ToolSpec, Work
@@ -103,8 +103,7 @@ class _Fetching:
         # A person may have allowed this page; that takes nothing of the walls around the program that fetches it.
         place = self._job.place
         walled = place.sandbox if has_network(place.sandbox) else WorkspaceWrite(network_access=True)
-        if self.intent.connects_to is not None:
-            walled = _also_allowing(walled, self.intent.connects_to)
+        walled = _also_allowing(walled, _host(self._url))
         launch = Launch(
             argv=self._argv,
             cwd=place.workspace,
@@ -208,7 +207,9 @@ def _also_allowing(policy: SandboxPolicy, to: HostPort) -> SandboxPolicy:
     """The policy once this host was allowed, by its rules or by a person."""
     if not isinstance(policy, WorkspaceWrite) or policy.hosts is None:
         return policy
-    return replace(policy, network=replace(policy.hosts, allow=(*policy.hosts.allow, str(to))))
+    hosts = policy.hosts
+    ask = tuple(entry for entry in hosts.ask if not is_asked_about(NetworkRules(ask=(entry,)), to.host, to.port))
+    return replace(policy, network=replace(hosts, allow=(*hosts.allow, str(to)), ask=ask))
 
 
 def _host(url: str) -> HostPort:

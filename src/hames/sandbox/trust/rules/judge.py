@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from hames.domain.approvals import CallMcp, ChangeFiles, Harmless, Intent, RunCommand, UseTool
+from hames.domain.network import HostPort
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, SandboxPolicy
 from hames.domain.rules import (
     NO_RULE,
@@ -49,6 +50,8 @@ def _judge(intent: Intent, rules: tuple[Rule, ...], cwd: str, workspace: str, sa
             return _change(rules, [change.path for change in changes])
         case CallMcp(server=server, tool=tool):
             return strictest(deciding(rule) for rule in rules if rule.mcp and covers_tool(rule.mcp, server, tool))
+        case RunCommand(connects_to=HostPort(host=host), is_running=True):  # the command itself was judged before
+            return strictest(deciding(rule, host) for rule in rules if rule.host and covers_host(rule.host, host))
         case RunCommand(url=url) if url:
             host = host_of(url)
             return strictest(deciding(rule, host) for rule in rules if rule.host and covers_host(rule.host, host))

@@ -10,13 +10,14 @@ from concurrent.futures import CancelledError
 import anyio
 from anyio import to_thread
 
-from hames.domain.network import HostPort, NetworkRules, is_allowed, is_denied
+from hames.domain.network import HostPort, NetworkRules, is_allowed, is_asked_about, is_denied
 from hames.sandbox.walls.network.destinations import Destination
 
 ASKED_ABOUT = 16
 """So many hosts of one command are asked about. What asks for more is refused: nobody reads that many questions."""
 
 NOBODY_TO_ASK = "is not an allowed host, and for this command nobody is asked"
+NOBODY_ASKED_BY_RULE = "is asked about by a rule, and for this command nobody is asked"
 ENDED = "is not an allowed host, and the command has ended"
 
 
@@ -36,7 +37,7 @@ class HostGate:
     @property
     def names_hosts(self) -> bool:
         """Whether a connection is allowed for its name, so that it has to be used for that name."""
-        return not self._every_host or bool(self._rules.deny)
+        return not self._every_host or bool(self._rules.deny or self._rules.ask)
 
     async def refusal(self, to: Destination) -> str:
         """Why it may not connect there, as the end of a sentence that begins with the destination; empty: it may."""
@@ -44,10 +45,11 @@ class HostGate:
             return "" if not self.names_hosts else "is an address: connect to the host by its name"
         if is_denied(self._rules, to.host, to.port):
             return "is denied by `network.deny` of the configuration"
-        if self._every_host or is_allowed(self._rules, to.host, to.port):
+        asked = is_asked_about(self._rules, to.host, to.port)
+        if not asked and (self._every_host or is_allowed(self._rules, to.host, to.port)):
             return ""
         if self._ask is None:
-            return NOBODY_TO_ASK
+            return NOBODY_ASKED_BY_RULE if asked else NOBODY_TO_ASK
         async with self._turn:
             if to not in self._answers:
                 if len(self._answers) >= ASKED_ABOUT:
