@@ -223,11 +223,18 @@ async def serve_engine(
         page=PAGE,
         demo_model="" if engine.rules.only_agent else DEMO_MODEL,
         sandbox=lambda: sandbox_report(options, runs_here=not engine.rules.only_agent),
+        notice=lambda: _missing_notice(options),
     )
     if git_changes is not None:
         extras = replace(extras, git_changes=git_changes)
     async with serving(engine, address, extras, token=token) as server:
         yield server
+
+
+async def _missing_notice(options: Options) -> str:
+    from hames.app.missing_threads import missing_notice
+
+    return await missing_notice(options)
 
 
 @asynccontextmanager

@@ -33,6 +33,10 @@ async def _no_git(_cwd: str) -> GitChanges:
     return GitChanges(problem="this server has no git diff")
 
 
+async def _no_notice() -> str:
+    return ""
+
+
 class Extras(Value):
     """What the rest of the program gives the server beside the engine."""
 
@@ -48,6 +52,8 @@ class Extras(Value):
     """Where the built page lies."""
     demo_model: str = ""
     sandbox: Callable[[], Awaitable[SandboxReport]] = _no_report
+    notice: Callable[[], Awaitable[str]] = _no_notice
+    """A sentence for whoever opens the page: about threads that are missing and can be restored."""
     git_changes: Callable[[str], Awaitable[GitChanges]] = _no_git
     """What is not committed in a directory."""
 
