@@ -32,7 +32,6 @@ from hames.store.second_names import SecondName, give_second_name, open_live_fil
 from hames.store.summaries import encode_summary
 from hames.store.system_calls import Disk, directory, write_all, write_whole
 
-
 _NOTED = frozenset({ThreadCreated, SettingsChanged, ApprovalResolved})
 """Events that change what `meta.json` has copies of."""
 
