@@ -86,6 +86,7 @@ async def staged(
     prompt: str = "",
     new_settings: NewThreadSettings | None = None,
     warnings: Sequence[str] = (),
+    notice: Callable[[], str] | None = None,
 ) -> AsyncGenerator[Stage]:
     """`model` may be an engine that runs already."""
 
@@ -108,6 +109,7 @@ async def staged(
         prompt=prompt,
         new_settings=new_settings,
         warnings=warnings,
+        notice=notice,
     )
     async with app.run_test(size=size) as pilot:
         stage = Stage(app, pilot)

@@ -81,6 +81,12 @@ async def test_a_warning_is_on_the_screen_from_the_start_and_not_repeated_by_the
             assert stage.screen().count(words) == 1
 
 
+async def test_threads_that_can_be_restored_are_told_of_at_the_start() -> None:
+    words = "2 threads were deleted with their directory and can be brought back: hames threads restore"
+    async with staged(ScriptedModel([say("Done.")]), size=(110, 30), notice=lambda: words) as stage:
+        await stage.shows(f"! {words}")
+
+
 async def test_a_server_that_failed_is_a_warning_in_the_transcript() -> None:
     failed = ServerStatus(name="files", state="failed", reason="program not found: '/nonexistent'")
     async with engine(ScriptedModel([say("Done.")])) as made:

@@ -320,6 +320,11 @@ async def test_a_log_of_format_2_is_ours_and_continued_with_lines_that_prove_the
     for damage in damages:
         log_in(tmp_path).write_bytes(damage())
         assert (await state_of(tmp_path))[0].foreign, "the seals of that version are about everything before them"
+    log_in(tmp_path).write_bytes(damages[0]())
+    told = (await state_of(tmp_path))[1]
+    assert "1 damaged line was skipped" in told
+    assert "an earlier version" in told
+    assert "your defaults apply" in told
 
 
 async def test_a_fork_behind_a_gap_has_no_permission_from_before_it(tmp_path: Path) -> None:

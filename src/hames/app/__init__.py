@@ -225,6 +225,7 @@ async def serve_engine(
         page=PAGE,
         demo_model="" if engine.rules.only_agent else DEMO_MODEL,
         sandbox=lambda: sandbox_report(options, runs_here=not engine.rules.only_agent),
+        notice=lambda: _missing_notice(options),
     )
     if git_changes is not None:
         extras = replace(extras, git_changes=git_changes)
@@ -236,6 +237,12 @@ def _mcp_session(engine: Engine) -> "Session":
     from hames.protocols.mcp.session import McpServerSession
 
     return McpServerSession(engine.rules.defaults)
+
+
+async def _missing_notice(options: Options) -> str:
+    from hames.app.missing_threads import missing_notice
+
+    return await missing_notice(options)
 
 
 @asynccontextmanager

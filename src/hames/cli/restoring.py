@@ -23,16 +23,6 @@ def restore_threads(args: Namespace) -> int:
     return anyio.run(_restore, args, flags.options(args))
 
 
-async def count_missing(options: Options) -> int:
-    store = thread_store(options)
-    try:
-        return len(await store.missing())
-    except HarnessError:  # the list itself has said why
-        return 0
-    finally:
-        await store.close()
-
-
 async def _restore(args: Namespace, options: Options) -> int:
     store = thread_store(options)
     try:

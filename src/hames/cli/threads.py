@@ -173,11 +173,10 @@ async def _tell_missing(args: Namespace, paint: Paint) -> None:
     """Threads that went with their directory and can be brought back."""
     if args.search or args.archived:
         return
-    from hames.cli.restoring import count_missing
+    from hames.app.missing_threads import missing_notice
 
-    if count := await count_missing(flags.options(args)):
-        were = "1 thread was" if count == 1 else f"{count} threads were"
-        print(paint.warn(f"{were} deleted with their directory and can be brought back: hames threads restore"))
+    if words := await missing_notice(flags.options(args)):
+        print(paint.warn(words))
 
 
 def _room(room: int, model: int) -> tuple[int, bool]:

@@ -139,6 +139,7 @@ def _load(args: Namespace, options: Options, frame: FirstFrame) -> "HamesApp":
         mcp_servers=partial(_mcp_servers, args),
         first_frame=frame,
         warnings=() if args.attach else options.warnings,
+        notice=None if args.server else partial(_missing_threads, options),
     )
 
 
@@ -152,6 +153,15 @@ def _problem(options: Options) -> str:
     except HarnessError as problem:
         return str(problem)
     return ""
+
+
+def _missing_threads(options: Options) -> str:
+    """Threads that can be restored, in a sentence; or nothing."""
+    import anyio
+
+    from hames.app.missing_threads import missing_notice
+
+    return anyio.run(missing_notice, options)
 
 
 def _mcp_servers(args: Namespace, states: Mapping[str, str]) -> str:

@@ -34,6 +34,10 @@ async def _no_git(_cwd: str) -> GitChanges:
     return GitChanges(problem="this server has no git diff")
 
 
+async def _no_notice() -> str:
+    return ""
+
+
 class Extras(Value):
     """What the rest of the program gives the server beside the engine."""
 
@@ -51,6 +55,8 @@ class Extras(Value):
     sandbox: Callable[[], Awaitable[SandboxReport]] = _no_report
     api_policy: ApprovalPolicy | None = None
     """The approval policy of threads that are started over `/v1` or `/agui`; None: the server's own."""
+    notice: Callable[[], Awaitable[str]] = _no_notice
+    """A sentence for whoever opens the page: about threads that are missing and can be restored."""
     git_changes: Callable[[str], Awaitable[GitChanges]] = _no_git
     """What is not committed in a directory."""
 

@@ -15,9 +15,16 @@ from hames.store.places import EVENTS, LIVE, Claim, live_digest
 from hames.store.scan import ScannedLog, lines_of, scan_live_file, scan_log
 from hames.store.system_calls import find_plain, open_plain
 
+LINES_PROVE_THEMSELVES = 3
+"""The first format whose lines do."""
 CHOOSE_AGAIN = (
     "a lost line may have taken a permission back, so this thread asks about everything and writes nothing"
     " until you choose again"
+)
+
+EARLIER_FORMAT = (
+    "this log of an earlier version cannot prove line by line that you wrote it, so it counts as somebody else's now:"
+    " its settings and permissions are ignored, and your defaults apply"
 )
 
 
@@ -51,6 +58,8 @@ def read_log(fd: int, thread_id: ThreadId, claim: Claim | None, *, at: int, live
     if scanned.damage:
         found.records = close_what_is_open(found.records, scanned.gaps)
     found.added += unsaved_records(found, thread_id, claim, at=at, name=live)
+    if found.foreign and scanned.bad_lines and not scanned.damage_was_told and _is_of_earlier_format(found):
+        found.settled = EARLIER_FORMAT
     if not found.foreign and found.everything and _lost_lines(scanned):
         _settle_authority(found, copy)
     return found
@@ -67,6 +76,11 @@ def _restore_first_record(found: ReadLog, copy: MetaCopy) -> None:
     found.first = "missing" if copy.first is None else "copied"
     if copy.first is not None:
         (records or found.added).insert(0, copy.first)
+
+
+def _is_of_earlier_format(found: ReadLog) -> bool:
+    first = found.everything[0].event if found.everything else None
+    return isinstance(first, ThreadCreated) and first.format < LINES_PROVE_THEMSELVES
 
 
 def _lost_lines(scanned: ScannedLog) -> bool:

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from hames.store.reading import ReadLog
     from hames.store.scan import ScannedLog
 
+_NOTED = frozenset({ThreadCreated, SettingsChanged, ApprovalResolved})
+"""Events that change what `meta.json` has copies of."""
+
 
 class ThreadHome(Protocol):
     """Where the log is: the store, as far as an open log needs it."""
@@ -256,7 +259,7 @@ class JsonlLog:
         """For the copies in `meta.json`."""
         for record in records:
             event = record.event
-            if isinstance(event, ThreadCreated | SettingsChanged | ApprovalResolved):
+            if type(event) in _NOTED:  # for every record of a log: a union would be built anew each time
                 if self._first is None and isinstance(event, ThreadCreated):
                     self._first = record
                 self._authority = authority_after(self._authority, record)

@@ -57,13 +57,14 @@ class HamesApp(ConversationScreen):
         mcp_servers: Callable[[Mapping[str, str]], str] | None = None,
         first_frame: FirstFrame | None = None,
         warnings: Sequence[str] = (),
+        notice: Callable[[], str] | None = None,
     ) -> None:
         """`resume` is a thread's id, or `last`; `prompt` is sent as soon as there is somebody to hear it.
 
         `new_settings` are for new threads; `check` says, in a thread of its own, why the first prompt would fail;
         `mcp_servers` describes those that are configured, with the states it is given;
         `first_frame` is on the screen already;
-        `warnings` are shown at once.
+        `warnings` are shown at once; `notice` gives one more sentence, in a thread of its own.
         """
         super().__init__(cwd, new_settings or NewThreadSettings(), state_dir=state_dir, dark=dark)
         self.first_frame = first_frame
@@ -74,6 +75,7 @@ class HamesApp(ConversationScreen):
         self.mcp_servers = mcp_servers or self.mcp_servers
         self._user_commands = UserCommands(lambda ran: self.session.outputs.append(ran))  # noqa: PLW0108 - the list is replaced
         self._warnings = warnings
+        self._notice = notice
         self.session.known = frozenset(warnings)
         self.unreachable: Unreachable | None = None
         """Why the server could not be reached at all."""
@@ -169,6 +171,8 @@ class HamesApp(ConversationScreen):
                 await session.start_new_thread()
             for warning in self._warnings:
                 self.note(warning, meaning="warn")
+            if self._notice is not None and (words := await anyio.to_thread.run_sync(self._notice)):
+                self.note(words, meaning="warn")
             if self._check is not None and (hint := await anyio.to_thread.run_sync(self._check)):
                 self.note(hint, meaning="warn")
                 self._keep_prompt()

@@ -154,6 +154,8 @@ class ServerStatus(Value, rename="camel"):
     sandbox: SandboxReport
     warnings: tuple[str, ...] = ()
     """What of the workspace's configuration is ignored, and why."""
+    notice: str = ""
+    """A sentence to show once: about threads that are missing and can be restored."""
     can_add_devices: bool = True
     """Whether `POST /links` can sign another browser in. Not on a server without a token: nobody signs in there."""
     max_steps: int = 0

@@ -56,6 +56,7 @@ class StatusApi:
                 models=service.offer.listed,
                 sandbox=await service.extras.sandbox(),
                 warnings=service.engine.rules.warnings,
+                notice=await service.extras.notice() if access.may("driver") else "",
                 can_add_devices=service.keyring is not None and access.may("driver"),
                 role=access.role,
                 user=access.actor.name,

@@ -48,7 +48,13 @@ export function App() {
 
   useEffect(() => {
     if (list.problem !== null || server) return;
-    api.status().then(setServer, () => {});
+    api.status().then(
+      (status) => {
+        setServer(status);
+        if (status.notice) toast(status.notice);
+      },
+      () => {},
+    );
   }, [list.problem, server]);
 
   const onlyLooking = server ? whyOnlyLooking(server.role ?? "owner") : "";

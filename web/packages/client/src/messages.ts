@@ -512,6 +512,7 @@ export interface ServerStatus {
   models: Model[];
   sandbox: SandboxReport;
   warnings?: string[];
+  notice?: string;
   canAddDevices?: boolean;
   maxSteps?: number;
   role?: "approver" | "driver" | "observer" | "owner";
