@@ -9,6 +9,7 @@ import anyio
 from hames.core.engine import Engine
 from hames.domain.commands import CreateThread, ListThreads, ReadThread, ThreadPage
 from hames.domain.ids import ThreadId
+from hames.domain.policy import ApprovalPolicy
 from hames.domain.state import ThreadState
 from hames.domain.value import Value
 from hames.observe.metrics import Metrics
@@ -47,6 +48,8 @@ class Extras(Value):
     page: Path | None = None
     """Where the built page lies."""
     demo_model: str = ""
+    page_policy: ApprovalPolicy | None = None
+    """The approval policy of threads that the page starts; None: the engine's own."""
     sandbox: Callable[[], Awaitable[SandboxReport]] = _no_report
     git_changes: Callable[[str], Awaitable[GitChanges]] = _no_git
     """What is not committed in a directory."""
