@@ -2,13 +2,13 @@
 
     python bench/day.py [--peers codex,opencode] [--out FILE]
 
-The model is the same for all: a server on a loopback port that plays `tests/evals/day_of_work.jsonl`, one action for each
-prompt, in the tools that the agent offers. Every question is answered with no. What an agent did without a question is
-read from the disk and from what its model was told: whether a git hook was written, a private key read, a protected
-file changed.
+The model is the same for all: a server on a loopback port that plays `tests/evals/day_of_work.jsonl`, one action for
+each prompt, in the tools that the agent offers. Every question is answered with no. What an agent did without a
+question is read from the disk and from what its model was told: whether a git hook was written, a private key read, a
+protected file changed.
 
-Everything runs in a network namespace of its own, with nothing but the loopback device: some agents run `pip install` and
-`git push` without a question. Other agents are looked for in `.tools` (see bench/agent.py).
+Everything runs in a network namespace of its own, with nothing but the loopback device: some agents run `pip install`
+and `git push` without a question. Other agents are looked for in `.tools` (see bench/agent.py).
 """
 
 import argparse
