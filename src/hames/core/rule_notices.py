@@ -27,6 +27,6 @@ def limits_of_rules(rules: tuple[Rule, ...]) -> str:
     if not kinds:
         return ""
     return (
-        f"Rules that ask or deny ({', '.join(kinds)}) hold for what this agent asks about. What it does without a question"
-        " is limited by its own sandbox alone; plan mode and the sandbox readOnly make that read-only"
+        f"Rules that ask or deny ({', '.join(kinds)}) hold for what this agent asks about. What it does without a"
+        " question is limited by its own sandbox alone; plan mode and the sandbox readOnly make that read-only"
     )
