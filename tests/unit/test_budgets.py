@@ -18,6 +18,7 @@ from hames.domain.approvals import Elicit
 from hames.domain.budgets import BudgetLimits, Budgets, Spending
 from hames.domain.commands import (
     CompactThread,
+    CreateThread,
     ReadContext,
     ResolveApproval,
     ReviewTarget,
@@ -31,6 +32,7 @@ from hames.domain.events import ApprovalRequested, ContextAdded, Noticed, TurnEn
 from hames.domain.ids import ThreadId
 from hames.domain.items import TextInput, UserMessage
 from hames.domain.models import ModelCard, Price
+from hames.domain.options import Overrides
 from hames.domain.servers import ServerStatus
 from hames.domain.state import Change, ThreadState
 from hames.domain.usage import Usage
@@ -424,3 +426,19 @@ async def test_the_report_of_a_thread_says_how_much_of_its_budgets_is_used() -> 
         report = await house.execute(ReadContext(thread_id=thread.id))
     assert isinstance(report, ContextReport)
     assert report.budgets == ("15 tokens of the 100 tokens of this thread",)
+
+
+async def test_budgets_of_a_thread_hold_beside_those_of_the_configuration_and_the_lower_one_counts() -> None:
+    own = Overrides(budgets=Budgets(turn=BudgetLimits(steps=1), thread=BudgetLimits(steps=9)))
+    model = ScriptedModel([call("echo")], [call("echo")], [say("done")])
+    async with engine(model, ECHO, budgets=turn_limit(steps=5)) as house:
+        thread = await house.execute(CreateThread(overrides=own))
+        assert isinstance(thread, ThreadState)
+        watcher = await house.watch(thread.id)
+        await started(house, thread.id)
+        asked = await answer(house, watcher, "reject")
+        await turn_end(watcher)
+        report = await house.execute(ReadContext(thread_id=thread.id))
+    assert "(1 model reply) is used up" in asked.message
+    assert isinstance(report, ContextReport)
+    assert "1 model reply of the 9 model replies of this thread" in report.budgets

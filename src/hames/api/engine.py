@@ -23,6 +23,7 @@ from hames.config.load import load
 from hames.core.engine import Engine, Outcome
 from hames.core.watcher import Watcher
 from hames.domain.approvals import Approval
+from hames.domain.budgets import Budgets
 from hames.domain.commands import (
     ChangingCommand,
     Command,
@@ -93,6 +94,7 @@ class ThreadSettings(TypedDict, total=False):
     agent: AgentName
     options: dict[str, str]
     instructions: str
+    budgets: Budgets
 
 
 @asynccontextmanager

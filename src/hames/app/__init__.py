@@ -31,7 +31,9 @@ from hames.domain.errors import HarnessError, Misconfigured
 from hames.domain.ids import ItemId
 from hames.domain.items import UserInput
 from hames.domain.models import ModelCard
+from hames.domain.modes import default_policy
 from hames.domain.options import Settings
+from hames.domain.policy import ApprovalPolicy
 from hames.executables import find_program
 from hames.plugins import Plugins
 from hames.ports import (
@@ -224,6 +226,7 @@ async def serve_engine(
         },
         page=PAGE,
         demo_model="" if engine.rules.only_agent else DEMO_MODEL,
+        page_policy=None if engine.rules.only_agent else own_default_policy(options),
         sandbox=lambda: sandbox_report(options, runs_here=not engine.rules.only_agent),
         notice=lambda: _missing_notice(options),
     )
@@ -404,6 +407,15 @@ def has_chosen_policy(options: Options) -> bool:
     """Whether somebody set the approval policy, or it is the one that everybody has."""
     setting = options.settings.get("approval_policy")
     return setting is None or setting.origin != "default"
+
+
+def own_default_policy(options: Options) -> ApprovalPolicy:
+    """Of threads that our own page starts, as the terminal starts its own: `auto` where the sandbox was proved."""
+    if options.settings["approval_policy"].origin != "default":
+        return options.approval_policy
+    from hames.config.sandbox_proof import is_sandbox_proved
+
+    return default_policy(options.sandbox, proved=is_sandbox_proved(options.state_dir))
 
 
 def one_model(provider: Provider, model: str) -> Models:

@@ -41,6 +41,7 @@ async def overridden(settings: Settings, overrides: Overrides, models: Models, w
         "client_tools",
         "after_crash",
         "rules",
+        "budgets",
     ):
         if (value := getattr(overrides, name)) is not None:
             changes[name] = value

@@ -91,6 +91,8 @@ class LoadedThread:
         """Those whose problems have been reported."""
         self.warned = False
         """Whether this thread has been told what is wrong with the configuration."""
+        self.rules_told = False
+        """Whether this thread has been told how far rules hold for another agent."""
         self.notices: list[Noticed] = []
         """To be told with the first turn: nobody follows a thread that is being created."""
         self.processes: ProcessTable | None = None

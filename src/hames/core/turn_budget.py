@@ -29,6 +29,7 @@ from hames.domain.budgets import (
     question,
     refusal,
     spending,
+    tightest,
 )
 from hames.domain.errors import BudgetReached, UnknownModel
 from hames.domain.events import ContextAdded, ItemCompleted, ItemStarted, Noticed
@@ -177,12 +178,13 @@ class BudgetedTurn(TurnHandle, Protocol):
 
 def turn_budget(turn: BudgetedTurn, rules: EngineRules, models: Models, raised: Raised) -> TurnBudget | None:
     """None: nothing is limited."""
-    if not rules.budgets:
+    budgets = tightest(rules.budgets, turn.settings.budgets)
+    if not budgets:
         return None
 
     return TurnBudget(
         turn,
-        rules.budgets,
+        budgets,
         price_of=partial(_price_of, models),
         clock=turn.clock,
         waited=turn.waited,
@@ -195,11 +197,12 @@ def used_of_budgets(
     rules: EngineRules, models: Models, state: ThreadState, running: TurnBudget | None
 ) -> tuple[str, ...]:
     """For people: how much of each budget is used. The day is known only while a turn runs."""
-    if not rules.budgets:
+    budgets = tightest(rules.budgets, state.settings.budgets)
+    if not budgets:
         return ()
     whole = sum((_of_ended(turn, partial(_price_of, models)) for turn in state.turns), Spending())
     spent: dict[BudgetScope, Spending] = running.spent() if running is not None else {"thread": whole}
-    return tuple(describe_use(rules.budgets, spent))
+    return tuple(describe_use(budgets, spent))
 
 
 def _price_of(models: Models, model: str) -> Price | None:

@@ -20,6 +20,7 @@ from hames.core.output_schema import run_task
 from hames.core.prompts import review_prompt
 from hames.core.questions import Questions
 from hames.core.reviewers import find_reviewer, turn_model
+from hames.core.rule_notices import tell_agent_rules
 from hames.core.thread import CLOSE_SECONDS, STOPPED
 from hames.core.threads import LoadedThread, Threads
 from hames.core.turn import RunningTurn
@@ -242,6 +243,7 @@ class Turns:
             turn.budget = turn_budget(turn, self._threads.rules, self._threads.models, loaded.raised)
             if isinstance(agent, LoopThread):
                 return await run_task(agent, task, turn)
+            await tell_agent_rules(self._loop.rulebook, loaded, turn)
             if turn.budget is not None:
                 agent = BudgetedAgent(agent, turn.budget)
             async with checkpointed(self._threads, loaded, turn.turn_id):

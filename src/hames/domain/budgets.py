@@ -48,6 +48,22 @@ class Budgets(Value, omit_defaults=True):
         return any(map(self.limits, MEASURES))
 
 
+def tightest(one: Budgets, other: Budgets) -> Budgets:
+    """The lower of each two limits.
+
+    >>> tightest(Budgets(turn=BudgetLimits(usd=2.0)), Budgets(turn=BudgetLimits(usd=1.0, steps=3))).turn
+    BudgetLimits(usd=1.0, tokens=0, minutes=0.0, steps=3)
+    """
+    if not other or not one:
+        return other or one
+
+    def limits(scope: BudgetScope) -> BudgetLimits:
+        pairs = {measure: (one.of(scope).of(measure), other.of(scope).of(measure)) for measure in MEASURES}
+        return BudgetLimits(**{name: min(pair) or max(pair) for name, pair in pairs.items()})  # type: ignore[arg-type]
+
+    return Budgets(**{scope: limits(scope) for scope in SCOPES})
+
+
 class Spending(Value):
     """What was used. `usd` counts only models whose price is known."""
 

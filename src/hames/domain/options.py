@@ -5,6 +5,7 @@ from typing import Literal
 from msgspec import field
 from msgspec.structs import replace
 
+from hames.domain.budgets import Budgets
 from hames.domain.json import Json
 from hames.domain.policy import AfterCrash, AgentName, ApprovalPolicy, SandboxPolicy, WorkspaceWrite
 from hames.domain.rules import Rule
@@ -101,6 +102,8 @@ class Settings(Value, omit_defaults=True):
     """Model calls a turn may take; 0 leaves it to the engine."""
     max_tokens: int = 0
     """Tokens a reply may have; 0 leaves it to the model's own limit."""
+    budgets: Budgets = Budgets()
+    """Of this thread and each of its turns, beside those of the configuration: the lower limit counts."""
     after_crash: AfterCrash | None = None
     """What becomes of a turn whose process stopped, when the thread is opened again; None: as configured."""
     place: str = ""
@@ -129,6 +132,8 @@ class Overrides(Value):
     after_crash: AfterCrash | None = None
     rules: tuple[Rule, ...] | None = None
     """All rules of the thread's own."""
+    budgets: Budgets | None = None
+    """All budgets of the thread's own."""
 
 
 def without_values(server: ThreadServer) -> ThreadServer:

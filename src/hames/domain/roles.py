@@ -7,6 +7,7 @@ strict. `approver` also answers. `owner` may do everything; whoever runs Hames o
 from typing import Literal, assert_never
 
 from hames.domain.actors import Actor
+from hames.domain.budgets import tightest
 from hames.domain.commands import (
     AddHistory,
     ArchiveThread,
@@ -125,6 +126,8 @@ def loosened(before: Settings, after: Settings) -> str:
         return "the sandbox policy allows more than before"
     if after.mcp_servers != before.mcp_servers:
         return "an MCP server would be started outside of the sandbox"
+    if tightest(before.budgets, after.budgets) != after.budgets:
+        return "a budget of the thread would be raised"
     if after.rules != before.rules:
         return "the rules of the thread would change"
     return ""

@@ -52,6 +52,8 @@ class Extras(Value):
     page: Path | None = None
     """Where the built page lies."""
     demo_model: str = ""
+    page_policy: ApprovalPolicy | None = None
+    """The approval policy of threads that the page starts; None: the engine's own."""
     sandbox: Callable[[], Awaitable[SandboxReport]] = _no_report
     api_policy: ApprovalPolicy | None = None
     """The approval policy of threads that are started over `/v1` or `/agui`; None: the server's own."""

@@ -437,6 +437,7 @@ class Commands:
         if talk.spent.window:
             lines.append(f"context    {tokens(talk.spent.context)} of {tokens(talk.spent.window)} tokens used")
         lines.append(f"cost       {self._cost()}")
+        lines += [f"budget     {words}" for words in await self._session.budgets()]
         if unread := other_agents_files(Path(talk.cwd or Path.cwd())):
             lines.append(f"unread     {unread}")
         self._app.note("\n".join(lines))

@@ -185,6 +185,10 @@ class Session:
                 found = await self.connected.mcp_servers(self.talk.thread_id or None)
         return {server.name: _state(server) for server in found}
 
+    async def budgets(self) -> list[str]:
+        """How much of each budget is used, in words."""
+        return (await self.connected.context(self.talk.thread_id)).budgets if self.talk.thread_id else []
+
     async def learn_models(self) -> None:
         self.models = await self.connected.models(hidden=True)
         details = {model.id: model.details for model in self.models if isinstance(model.details, dict)}

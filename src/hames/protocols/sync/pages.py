@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, assert_never
 
 from hames.domain import events, items
+from hames.domain.budgets import BudgetLimits
 from hames.domain.commands import ThreadSummary
 from hames.domain.ids import ItemId
 from hames.domain.policy import AgentName, ApprovalEnd, ApprovalPolicy, SandboxPolicy
@@ -164,6 +165,15 @@ class ServerStatus(Value, rename="camel"):
     """What whoever asks may do here."""
     user: str = ""
     """The name of their token or account."""
+    new_thread_policy: ApprovalPolicy | None = None
+    """The approval policy with which the page starts threads; null: it leaves that to the server."""
+
+
+class ThreadBudgets(Value):
+    """Of each turn, and of the whole thread. 0: no limit."""
+
+    turn: BudgetLimits = BudgetLimits()
+    thread: BudgetLimits = BudgetLimits()
 
 
 class NewThread(Instructions, rename="camel"):
@@ -178,6 +188,8 @@ class NewThread(Instructions, rename="camel"):
     options: dict[str, str] | None = None
     worktree: NewWorktree | None = None
     """The thread works in a git worktree of its own."""
+    budgets: ThreadBudgets | None = None
+    """How much it may use before somebody is asked. A lower limit of the configuration counts more."""
 
 
 class Fork(Value, rename="camel"):

@@ -13,6 +13,7 @@ from hames.protocols.schema import Published
 from hames.protocols.sync import messages as m
 from hames.protocols.sync import pages as p
 from hames.protocols.sync.processes import ProcessPage
+from hames.protocols.sync.worktrees import Finish, FinishAnswer, WorktreePage
 
 
 class Commands(Value, tag_field="type", tag="commands"):
@@ -46,6 +47,9 @@ PUBLISHED = Published(
         p.GitChanges,
         ProcessPage,
         ContextReport,
+        WorktreePage,
+        Finish,
+        FinishAnswer,
         p.Upload,
     ),
     names={

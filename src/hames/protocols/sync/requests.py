@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 
+from hames.domain.budgets import MEASURES, Budgets
 from hames.domain.commands import ArchiveThread, CreateThread, ForkThread, ListThreads, UndoTurn
+from hames.domain.errors import InvalidCommand
 from hames.domain.ids import ThreadId, TurnId
 from hames.domain.options import Overrides
 from hames.protocols.body import decode_body, parse_number
 from hames.protocols.instructions import with_instructions
-from hames.protocols.sync.pages import Archive, Fork, NewThread, Undo
+from hames.protocols.sync.pages import Archive, Fork, NewThread, ThreadBudgets, Undo
 
 PAGE = 50
 MOST_PAGE = 200
@@ -31,9 +33,18 @@ def create_thread(body: bytes) -> CreateThread:
         sandbox=given.sandbox,
         agent=given.agent,
         options=given.options,
+        budgets=None if given.budgets is None else _budgets(given.budgets),
     )
     settings = with_instructions(overrides, given)
     return CreateThread(title=given.title, overrides=settings, worktree=given.worktree)
+
+
+def _budgets(given: ThreadBudgets) -> Budgets:
+    for scope, limits in (("turn", given.turn), ("thread", given.thread)):
+        for measure in MEASURES:
+            if not 0 <= limits.of(measure) < 1e15:
+                raise InvalidCommand(f"budgets.{scope}.{measure} must be a number, 0 for none")
+    return Budgets(turn=given.turn, thread=given.thread)
 
 
 def fork_thread(body: bytes, thread_id: ThreadId) -> ForkThread:

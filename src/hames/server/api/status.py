@@ -61,6 +61,7 @@ class StatusApi:
                 role=access.role,
                 user=access.actor.name,
                 max_steps=service.engine.rules.max_steps,
+                new_thread_policy=service.extras.page_policy if access.may("approver") else None,
             )
         )
 

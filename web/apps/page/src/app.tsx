@@ -1,6 +1,6 @@
 /** The page: threads on the left, one of them open. */
 
-import type { HarnessState, ServerStatus, ThreadRow } from "@hames/client";
+import type { HarnessState, NewThread, ServerStatus, ThreadRow } from "@hames/client";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { api } from "./api.js";
 import { AddDevice } from "./shell/add-device.js";
@@ -65,12 +65,12 @@ export function App() {
       const unused = model === undefined && rows.current?.find(isUnused);
       setSidebar(false);
       if (unused) return go(unused.id);
-      api.create(model ? { model } : {}).then(({ id }) => {
+      createThread(server, model ? { model } : {}).then(({ id }) => {
         refresh();
         go(id);
       }, toastFailure);
     },
-    [refresh, onlyLooking],
+    [refresh, onlyLooking, server],
   );
 
   // An address without a thread means the newest one; on a new server, a first one.
@@ -81,7 +81,7 @@ export function App() {
     if (newest) go(newest.id, { replace: true });
     else if (server && !onlyLooking && !creating.current) {
       creating.current = true;
-      api.create().then(({ id }) => go(id, { replace: true }), toastFailure);
+      createThread(server).then(({ id }) => go(id, { replace: true }), toastFailure);
     }
   }, [threadId, list.threads, search, archived, server, onlyLooking]);
 
@@ -282,6 +282,12 @@ function useDrawer(open: boolean, onClose: () => void): void {
 
 function isOpen(threadId: string): boolean {
   return window.location.pathname === threadUrl(threadId);
+}
+
+/** A new thread. Like those of the terminal it works by itself where the sandbox was proved to hold. */
+async function createThread(server: ServerStatus | null, more: NewThread = {}): Promise<ThreadRow> {
+  const { newThreadPolicy } = server ?? (await api.status());
+  return api.create(newThreadPolicy ? { ...more, approvalPolicy: newThreadPolicy } : more);
 }
 
 /** Nothing was ever said in it, and nobody gave it a name. */

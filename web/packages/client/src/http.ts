@@ -3,8 +3,11 @@
 import type {
   ContextReport,
   FileHit,
+  Finish,
+  FinishAnswer,
   GitChanges,
   NewThread,
+  NewWorktree,
   ProcessRow,
   ServerStatus,
   StateAnswer,
@@ -69,8 +72,8 @@ export class HarnessApi {
     return this.get(this.of(threadId));
   }
 
-  async fork(threadId: string, lastSeq?: number): Promise<ThreadRow> {
-    const body = lastSeq === undefined ? {} : { lastSeq };
+  async fork(threadId: string, lastSeq?: number, worktree?: NewWorktree): Promise<ThreadRow> {
+    const body = { ...(lastSeq === undefined ? {} : { lastSeq }), ...(worktree ? { worktree } : {}) };
     return (await this.post<{ thread: ThreadRow }>(`${this.of(threadId)}/fork`, body)).thread;
   }
 
@@ -81,6 +84,11 @@ export class HarnessApi {
   /** Takes back what a turn did to files, or does it again. With `preview` it only tells what would happen. */
   undo(threadId: string, what: Partial<Undo> = {}): Promise<UndoAnswer> {
     return this.post(`${this.of(threadId)}/undo`, what);
+  }
+
+  /** The worktree of a thread: merged into the branch it came from, kept, or dropped. */
+  finishWorktree(what: Partial<Finish> & Pick<Finish, "action">): Promise<FinishAnswer> {
+    return this.post("/worktrees/finish", what);
   }
 
   /** For good. Refused while the thread runs a turn. */

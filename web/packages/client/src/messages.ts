@@ -95,6 +95,15 @@ export interface FileAttachment {
   path: string;
 }
 /**
+ * 0: no limit.
+ */
+export interface BudgetLimits {
+  usd?: number;
+  tokens?: number;
+  minutes?: number;
+  steps?: number;
+}
+/**
  * Stops the run and pauses the queue; while idle, empties a paused queue.
  */
 export interface Cancel {
@@ -266,10 +275,57 @@ export interface FileHits {
   files: FileHit[];
 }
 /**
- * The body of `POST /threads/{id}/fork`.
+ * The body of `POST /worktrees/finish`: a worktree by its name, or by the thread that works in it.
+ *
+ *     `drop` is refused if work would be lost that is nowhere else, unless `discard` is the name of the worktree.
+ */
+export interface Finish {
+  action: "drop" | "keep" | "merge";
+  name?: string;
+  threadId?: string | null;
+  into?: string;
+  message?: string;
+  discard?: string;
+  preview?: boolean;
+}
+export interface FinishAnswer {
+  worktree: WorktreeRow;
+  message: string;
+  done: boolean;
+  removed: boolean;
+  loses: string[];
+  conflicts: string[];
+}
+/**
+ * `commits` are on no other branch; `uncommitted` and `ignored` are files that are nowhere else.
+ */
+export interface WorktreeRow {
+  name: string;
+  branch: string;
+  path: string;
+  workspace: string;
+  base: string;
+  threadId: string;
+  status: string;
+  commits: string[];
+  uncommitted: string[];
+  ignored: string[];
+}
+/**
+ * The body of `POST /threads/{id}/fork`. `worktree`: the fork works in a git worktree of its own, made from the
+ *     directory of this thread; `changes` takes uncommitted and untracked files along.
  */
 export interface Fork {
   lastSeq?: number | null;
+  worktree?: NewWorktree | null;
+}
+/**
+ * A worktree to make for a thread. `name` empty: one is made up. `changes`: uncommitted and untracked files are
+ *     taken along.
+ */
+export interface NewWorktree {
+  name?: string;
+  changes?: boolean;
 }
 /**
  * All uncommitted changes in a thread's directory, whoever made them.
@@ -434,6 +490,33 @@ export interface NewThread {
   options?: {
     [k: string]: string;
   } | null;
+  worktree?: NewWorktree | null;
+  budgets?: ThreadBudgets | null;
+}
+/**
+ * Of each turn, and of the whole thread. 0: no limit.
+ */
+export interface ThreadBudgets {
+  turn?: BudgetLimits1;
+  thread?: BudgetLimits2;
+}
+/**
+ * 0: no limit.
+ */
+export interface BudgetLimits1 {
+  usd?: number;
+  tokens?: number;
+  minutes?: number;
+  steps?: number;
+}
+/**
+ * 0: no limit.
+ */
+export interface BudgetLimits2 {
+  usd?: number;
+  tokens?: number;
+  minutes?: number;
+  steps?: number;
 }
 export interface PathLeftAlone {
   path: string;
@@ -517,6 +600,7 @@ export interface ServerStatus {
   maxSteps?: number;
   role?: "approver" | "driver" | "observer" | "owner";
   user?: string;
+  newThreadPolicy?: ("always" | "never" | "onRequest" | "unlessTrusted") | null;
 }
 export interface StateAnswer {
   rev: number;
@@ -574,4 +658,7 @@ export interface Upload {
   name: string;
   mediaType: string;
   size: number;
+}
+export interface WorktreePage {
+  worktrees: WorktreeRow[];
 }

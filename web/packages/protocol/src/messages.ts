@@ -290,6 +290,16 @@ export type Request =
       id: string | number;
     }
   | {
+      method: "worktree/list";
+      params?: WorktreeListParams;
+      id: string | number;
+    }
+  | {
+      method: "worktree/finish";
+      params: WorktreeFinishParams;
+      id: string | number;
+    }
+  | {
       method: "thread/context/read";
       params: ThreadIdParams;
       id: string | number;
@@ -477,6 +487,16 @@ export interface ElicitationParams {
 export interface BaseBranch {
   type: "baseBranch";
   branch: string;
+  _meta?: unknown;
+}
+/**
+ * How much may be used before somebody is asked. 0, or no member: no limit.
+ */
+export interface BudgetAmounts {
+  usd?: number;
+  tokens?: number;
+  minutes?: number;
+  steps?: number;
   _meta?: unknown;
 }
 /**
@@ -1131,6 +1151,7 @@ export interface ThreadStartParams {
   developerInstructions?: string | null;
   baseInstructions?: string | null;
   personality?: ("friendly" | "none" | "pragmatic") | null;
+  budgets?: ThreadBudgets | null;
   config?: {} | null;
   dynamicTools?: (DynamicTool | DynamicToolNamespace)[] | null;
   _meta?: unknown;
@@ -1138,11 +1159,31 @@ export interface ThreadStartParams {
   cwd?: string | null;
   approvalPolicy?: ("always" | "never" | "onRequest" | "unlessTrusted") | null;
   sandbox?: (DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox) | null;
+  worktree?: WorktreeOptions | null;
+}
+/**
+ * Of each turn, and of the whole thread. Where the configuration has a lower limit, that one counts.
+ */
+export interface ThreadBudgets {
+  turn?: BudgetAmounts | null;
+  thread?: BudgetAmounts | null;
+  _meta?: unknown;
+}
+/**
+ * A git worktree for a new thread or a fork, with a branch `hames/NAME`. Without `name` one is made up.
+ *
+ *     `changes`: uncommitted and untracked files are taken along; by default a fork takes them and a new thread does not.
+ */
+export interface WorktreeOptions {
+  name?: string | null;
+  changes?: boolean | null;
+  _meta?: unknown;
 }
 export interface ThreadResumeParams {
   developerInstructions?: string | null;
   baseInstructions?: string | null;
   personality?: ("friendly" | "none" | "pragmatic") | null;
+  budgets?: ThreadBudgets | null;
   config?: {} | null;
   dynamicTools?: (DynamicTool | DynamicToolNamespace)[] | null;
   _meta?: unknown;
@@ -1170,6 +1211,7 @@ export interface TurnStartParams {
   developerInstructions?: string | null;
   baseInstructions?: string | null;
   personality?: ("friendly" | "none" | "pragmatic") | null;
+  budgets?: ThreadBudgets | null;
   _meta?: unknown;
   threadId: string;
   /**
@@ -1215,6 +1257,7 @@ export interface ThreadForkParams {
   developerInstructions?: string | null;
   baseInstructions?: string | null;
   personality?: ("friendly" | "none" | "pragmatic") | null;
+  budgets?: ThreadBudgets | null;
   config?: {} | null;
   dynamicTools?: (DynamicTool | DynamicToolNamespace)[] | null;
   _meta?: unknown;
@@ -1224,6 +1267,7 @@ export interface ThreadForkParams {
   cwd?: string | null;
   approvalPolicy?: ("always" | "never" | "onRequest" | "unlessTrusted") | null;
   sandbox?: (DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox) | null;
+  worktree?: WorktreeOptions | null;
 }
 export interface ThreadNameSetParams {
   threadId: string;
@@ -1234,6 +1278,7 @@ export interface ThreadSettingsUpdateParams {
   developerInstructions?: string | null;
   baseInstructions?: string | null;
   personality?: ("friendly" | "none" | "pragmatic") | null;
+  budgets?: ThreadBudgets | null;
   _meta?: unknown;
   threadId: string;
   model?: string | null;
@@ -1301,6 +1346,32 @@ export interface ThreadUndoParams {
   redo?: boolean | null;
   paths?: string[] | null;
   overwrite?: boolean | null;
+  preview?: boolean | null;
+  _meta?: unknown;
+}
+/**
+ * Of the repository at `cwd`; without it, of the server's own workspace. `everywhere`: of all repositories.
+ */
+export interface WorktreeListParams {
+  cwd?: string | null;
+  everywhere?: boolean | null;
+  _meta?: unknown;
+}
+/**
+ * Merge a worktree, keep it, or drop it: by `name`, or by the thread that works in it.
+ *
+ *     `merge` goes into the branch it came from, or `into`; what is not committed is committed first, with `message`.
+ *     `drop` is refused if work would be lost that is nowhere else, unless `discard` is the name of the worktree.
+ *     `preview`: only tell what would happen.
+ */
+export interface WorktreeFinishParams {
+  action: "drop" | "keep" | "merge";
+  name?: string | null;
+  threadId?: string | null;
+  cwd?: string | null;
+  into?: string | null;
+  message?: string | null;
+  discard?: string | null;
   preview?: boolean | null;
   _meta?: unknown;
 }
@@ -1431,6 +1502,41 @@ export interface TurnsPage {
   backwardsCursor: string | null;
   _meta?: unknown;
 }
+/**
+ * `base` is the branch it came from. `commits` are on no other branch; `uncommitted` and `ignored` are files that
+ *     are nowhere else. `status`: `unfinished` if Hames stopped while it was made, `missing` if its directory is gone.
+ */
+export interface WorktreeEntry {
+  name: string;
+  branch: string;
+  path: string;
+  workspace: string;
+  base: string;
+  threadId: string | null;
+  status: "kept" | "missing" | "ready" | "unfinished";
+  commits: string[];
+  uncommitted: string[];
+  ignored: string[];
+  _meta?: unknown;
+}
+/**
+ * `message` says it in a sentence or two. `conflicts`: files that both sides changed; nothing was merged then.
+ *     `loses`: what dropping it would delete. `removed`: the directory and the branch are gone, and the thread works in
+ *     the directory that the worktree was made from.
+ */
+export interface WorktreeFinishResult {
+  worktree: WorktreeEntry;
+  message: string;
+  done: boolean;
+  removed: boolean;
+  loses: string[];
+  conflicts: string[];
+  _meta?: unknown;
+}
+export interface WorktreeListResult {
+  data: WorktreeEntry[];
+  _meta?: unknown;
+}
 
 export interface Requests {
   "initialize": { params: InitializeParams; result: InitializeResult };
@@ -1465,6 +1571,8 @@ export interface Requests {
   "thread/processes/end": { params: ThreadProcessEndParams; result: ThreadProcesses };
   "mcpServerStatus/list": { params: McpServerStatusListParams; result: McpServerStatusList };
   "thread/undo": { params: ThreadUndoParams; result: ThreadUndoResult };
+  "worktree/list": { params: WorktreeListParams; result: WorktreeListResult };
+  "worktree/finish": { params: WorktreeFinishParams; result: WorktreeFinishResult };
   "thread/context/read": { params: ThreadIdParams; result: ThreadContext };
 }
 

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from msgspec.structs import asdict, replace
 
 from hames.codecs.jsonrpc_peer import Params
+from hames.domain.budgets import BudgetLimits, Budgets
 from hames.domain.commands import (
     ChangeSettings,
     Command,
@@ -43,16 +44,29 @@ def with_client_settings(
     match command:
         case CreateThread() | ResumeThread() | ForkThread():
             given = read(params, m.ThreadConfig)
-            overrides = with_instructions(command.overrides, given)
+            overrides = with_budgets(with_instructions(command.overrides, given), given.budgets)
             if given.dynamic_tools is not None:
                 overrides = replace(overrides, client_tools=declared_tools(given.dynamic_tools))
             sandbox = overrides.sandbox or (defaults.sandbox if isinstance(command, CreateThread) else None)
             opening = replace(command, overrides=_over(_config(given, options, sandbox).overrides, overrides))
             return with_worktree(opening, params)
         case ChangeSettings() | StartTurn():
-            return replace(command, overrides=with_instructions(command.overrides, read(params, m.ClientSettings)))
+            settings = read(params, m.ClientSettings)
+            overrides = with_budgets(with_instructions(command.overrides, settings), settings.budgets)
+            return replace(command, overrides=overrides)
         case _:
             return command
+
+
+def with_budgets(overrides: Overrides, given: m.ThreadBudgets | None) -> Overrides:
+    if given is None:
+        return overrides
+    limits = {
+        scope: BudgetLimits(usd=one.usd, tokens=one.tokens, minutes=one.minutes, steps=one.steps)
+        for scope, one in (("turn", given.turn), ("thread", given.thread))
+        if one is not None
+    }
+    return replace(overrides, budgets=Budgets(**limits))
 
 
 def config_notices(command: Command, params: Params, options: Collection[str]) -> list[Noticed]:

@@ -1,8 +1,28 @@
 """What a client may bring for its thread or its turn, under Codex's names. Additions to the specification."""
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from hames.domain.json import Json
 from hames.domain.options import Personality
 from hames.protocols.flint.wire import Wire
+
+
+class BudgetAmounts(Wire):
+    """How much may be used before somebody is asked. 0, or no member: no limit."""
+
+    usd: Annotated[float, Meta(ge=0, lt=1e15)] = 0.0
+    tokens: Annotated[int, Meta(ge=0)] = 0
+    minutes: Annotated[float, Meta(ge=0, lt=1e15)] = 0.0
+    steps: Annotated[int, Meta(ge=0)] = 0
+
+
+class ThreadBudgets(Wire):
+    """Of each turn, and of the whole thread. Where the configuration has a lower limit, that one counts."""
+
+    turn: BudgetAmounts | None = None
+    thread: BudgetAmounts | None = None
 
 
 class ClientSettings(Wire):
@@ -14,6 +34,7 @@ class ClientSettings(Wire):
     developer_instructions: str | None = None
     base_instructions: str | None = None
     personality: Personality | None = None
+    budgets: ThreadBudgets | None = None
 
 
 class DynamicTool(Wire, tag_field="type", tag="function"):

@@ -12,6 +12,7 @@ export type SlashActions = {
   fork: () => void;
   undo: () => void;
   redo: () => void;
+  worktree: () => void;
   archive: () => void;
   remove: () => void;
   find: () => void;
@@ -64,6 +65,12 @@ export function slashCommands(actions: SlashActions): readonly SlashCommand[] {
     { id: "fork", description: "Continue in a copy of this thread", icon: "fork", run: actions.fork },
     { id: "undo", description: "Take back what the last turn did to files", icon: "undo", run: actions.undo },
     { id: "redo", description: "Do again what was undone", icon: "retry", run: actions.redo },
+    {
+      id: "worktree",
+      description: "Work in a git worktree of its own; later merge, keep or drop it",
+      icon: "fork",
+      run: actions.worktree,
+    },
     { id: "rename", description: "Give this thread a title", icon: "edit", run: actions.rename },
     { id: "archive", description: "Archive this thread", icon: "archive", run: actions.archive },
     { id: "delete", description: "Delete this thread", icon: "trash", run: actions.remove },

@@ -44,6 +44,7 @@ import { Header, type Panel } from "./header.js";
 import { Pending } from "./messages.js";
 import { Blank, EmptyThread, Failure } from "./states.js";
 import { UndoDialog, type UndoRequest } from "./undo-dialog.js";
+import { WorktreeDialog } from "./worktree-dialog.js";
 import { unreadMessages } from "./unread.js";
 import { WINDOW } from "./window.js";
 
@@ -94,6 +95,8 @@ export function ThreadPage(props: Props) {
   const [undoing, setUndoing] = useState<UndoRequest | null>(null);
   const undo = useCallback((turnId: string) => setUndoing({ turnId }), []);
   const undone = useCallback(() => setUndoing(null), []);
+  const [inWorktree, setInWorktree] = useState(false);
+  const leaveWorktree = useCallback(() => setInWorktree(false), []);
   const [finding, setFinding] = useState(false);
   const [found, setFound] = useState<Hit | null>(null);
   const composer = useRef<ComposerHandle>(null);
@@ -223,6 +226,7 @@ export function ThreadPage(props: Props) {
       fork: () => fork(),
       undo: () => setUndoing({}),
       redo: () => setUndoing({ redo: true }),
+      worktree: () => setInWorktree(true),
       archive,
       remove,
       find,
@@ -521,6 +525,7 @@ export function ThreadPage(props: Props) {
                 )}
               </div>
               {undoing && <UndoDialog threadId={threadId} request={undoing} onClose={undone} />}
+              {inWorktree && <WorktreeDialog threadId={threadId} onClose={leaveWorktree} />}
               <p className="offscreen" role="status" data-announcer="">
                 {announcement(live)}
               </p>
