@@ -1,0 +1,34 @@
+"""What works with which agent behind Hames: noted by the tests, written into docs/matrix.md by `make test-clients`."""
+
+from collections import defaultdict
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "matrix.md"
+HEAD = "## Agents of other projects behind Hames"
+TEXT = f"""\
+{HEAD}
+
+Programs that speak ACP, run by `make test-clients` as they are, with a model on the loopback interface. Each runs behind
+the named protocols; those that want a login are started, and the sentence that people read then is checked.
+
+"""
+COLUMNS = ("flint", "sync", "terminal", "start")
+_results: dict[str, dict[str, str]] = defaultdict(dict)
+_versions: dict[str, int] = {}
+
+
+def note_agent(name: str, version: int, column: str, what: str) -> None:
+    _results[name][column] = what
+    _versions[name] = version
+
+
+def write_agents_table(expected: int) -> None:
+    """Only a run that tried every agent writes it. What stands behind the table is kept."""
+    if len(_results) < expected:
+        return
+    rows = ["| agent | ACP | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 2) + "|"]
+    for name, told in sorted(_results.items()):
+        cells = " | ".join(told.get(column, "") for column in COLUMNS)
+        rows.append(f"| {name} | {_versions[name]} | {cells} |")
+    before, _, _ = PAGE.read_text(encoding="utf-8").partition(f"\n{HEAD}")
+    PAGE.write_text(f"{before.rstrip()}\n\n{TEXT}" + "\n".join(rows) + "\n", encoding="utf-8")
