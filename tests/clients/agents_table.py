@@ -1,12 +1,12 @@
-"""What works with which agent behind Hames: noted by the tests, written into docs/matrix.md by `make test-clients`."""
+"""What works with which agent behind Hames: noted by the tests, written to docs/reference/acp-agents.md by
+`make test-clients`."""
 
 from collections import defaultdict
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "matrix.md"
-HEAD = "## Agents of other projects behind Hames"
-TEXT = f"""\
-{HEAD}
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "acp-agents.md"
+TEXT = """\
+# Agents of ACP
 
 Programs that speak ACP, run by `make test-clients` as they are, with a model on the loopback interface. Each runs behind
 the named protocols; those that want a login are started, and the sentence that people read then is checked.
@@ -23,12 +23,11 @@ def note_agent(name: str, version: int, column: str, what: str) -> None:
 
 
 def write_agents_table(expected: int) -> None:
-    """Only a run that tried every agent writes it. What stands behind the table is kept."""
+    """Only a run that tried every agent writes it."""
     if len(_results) < expected:
         return
     rows = ["| agent | ACP | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 2) + "|"]
     for name, told in sorted(_results.items()):
         cells = " | ".join(told.get(column, "") for column in COLUMNS)
         rows.append(f"| {name} | {_versions[name]} | {cells} |")
-    before, _, _ = PAGE.read_text(encoding="utf-8").partition(f"\n{HEAD}")
-    PAGE.write_text(f"{before.rstrip()}\n\n{TEXT}" + "\n".join(rows) + "\n", encoding="utf-8")
+    PAGE.write_text(TEXT + "\n".join(rows) + "\n", encoding="utf-8")
