@@ -60,7 +60,7 @@ class RealAgent(NamedTuple):
 COMMAND = "touch made-by-agent"
 
 
-def _claude(url: str, home: Path) -> dict[str, str]:  # noqa: ARG001
+def _claude(url: str, home: Path) -> dict[str, str]:
     return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "test", "IS_SANDBOX": "1"}
 
 
@@ -82,7 +82,7 @@ def _opencode(url: str, home: Path) -> dict[str, str]:
     }
 
 
-def _goose(url: str, home: Path) -> dict[str, str]:  # noqa: ARG001
+def _goose(url: str, home: Path) -> dict[str, str]:
     return {
         "GOOSE_PROVIDER": "anthropic",
         "GOOSE_MODEL": "claude-sonnet-4-5",

@@ -49,7 +49,8 @@ def test_an_agent_of_the_configuration_takes_the_place_of_one_that_is_found(tmp_
     file = tmp_path / "config.toml"
     file.write_text('[agents.gemini]\ncommand = ["mine"]\n')
     environment = {**install(tmp_path / "bin", "gemini", "goose"), "HAMES_CONFIG": str(file)}
-    programs = acp_programs(load({"cwd": str(tmp_path)}, environment))
+    (tmp_path / "ws").mkdir()
+    programs = acp_programs(load({"cwd": str(tmp_path / "ws")}, environment))
     assert programs["gemini"].command == ("mine",)
     assert programs["goose"].command[1:] == ("acp",)
 
