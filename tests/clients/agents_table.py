@@ -8,8 +8,8 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "acp-agents.
 TEXT = """\
 # Agents of ACP
 
-Programs that speak ACP, run by `make test-clients` as they are, with a model on the loopback interface. Each runs behind
-the named protocols; those that want a login are started, and the sentence that people read then is checked.
+Programs that speak ACP, run by `make test-clients` as they are, with a model on the loopback interface. Each runs
+behind the named protocols; those that want a login are started, and the sentence that people read then is checked.
 
 """
 COLUMNS = ("flint", "sync", "terminal", "start")
