@@ -186,5 +186,7 @@ def render() -> str:
             for step in steps
             if all(step in model.does for model in MODELS.values())
         ),
+        "",
+        "Agents of other projects that speak ACP have a [table of their own](reference/acp-agents.md).",
     ]
     return "\n".join(lines) + "\n"

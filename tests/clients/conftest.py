@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from acp_table import write_acp_table
+from agents_table import write_agents_table
 from clients_table import write_table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,3 +64,4 @@ def run_command(*command: str) -> None:
 def pytest_sessionfinish() -> None:
     write_table()
     write_acp_table(expected=8)
+    write_agents_table(expected=8)

@@ -171,6 +171,7 @@ def test_a_command_offers_the_shared_flags_it_has_a_use_for() -> None:
         "config": ["--cwd", "--data-dir"],
         "doctor": ["--cwd", "--data-dir"],
         "models": ["--cwd"],
+        "agents": ["--cwd"],
         "setup": ["--model"],
         "mcp": ["--cwd"],
         "policy": ["--cwd"],

@@ -23,6 +23,7 @@ from hames.cli import flags
 from hames.cli.paint import Paint
 from hames.config.load import Options
 from hames.domain.display import visible
+from hames.domain.errors import Misconfigured
 from hames.domain.value import Value
 
 INSTALL_CODEX = "npm install -g @openai/codex"
@@ -41,13 +42,16 @@ class AgentRow(Value, rename="camel"):
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="only this agent")
     parser.add_argument("--check", action="store_true", help="start each agent and ask what it speaks")
     flags.add_shared(parser, flags.WORKSPACE)
 
 
 def run(args: Namespace) -> int:
     options = flags.options(args)
-    rows = _rows(options)
+    rows = [row for row in _rows(options) if not args.name or row.name == args.name]
+    if not rows:
+        raise Misconfigured(f"no agent {args.name!r}; hames agents lists them all")
     if args.check:
         rows = anyio.run(_checked, options, rows)
     if args.json:

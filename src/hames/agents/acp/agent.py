@@ -272,13 +272,11 @@ class _Attempt:
 
 def _rights(name: str, connection: AcpConnection) -> str:
     ours = (
-        "Commands and file changes that it asks Hames to carry out run in Hames's sandbox; "
-        if connection.version < LATEST
-        else ""
+        "Commands and file changes that it hands to Hames run in the sandbox. " if connection.version < LATEST else ""
     )
     return (
         f"{name} works with its own tools and its own rights, not in Hames's sandbox. {ours}"
-        "What it asks for permission is asked here"
+        "What it asks permission for is asked here"
     )
 
 

@@ -76,6 +76,12 @@ class ToolState(Value):
         return ENDED.get(self.status)
 
     @property
+    def is_command(self) -> bool:
+        """Some agents call every tool `other`: what has a command is one, so that rules about commands hold."""
+        named = isinstance(self.raw_input, dict) and isinstance(self.raw_input.get("command"), str)
+        return self.kind == "execute" or (self.kind == "other" and named)
+
+    @property
     def is_ready(self) -> bool:
         """Whether it is known what is called. Agents begin to tell of a call before its arguments are there."""
         return self.status != "pending" or bool(self.raw_input or self.changes or self.text)
@@ -83,7 +89,7 @@ class ToolState(Value):
 
 def opened_item(state: ToolState, item_id: ItemId, step: int, cwd: str) -> AcpItem:
     call_id = CallId(state.call_id)
-    if state.kind == "execute":
+    if state.is_command:
         return CommandExecution(id=item_id, step=step, call_id=call_id, command=command_of(state), cwd=cwd)
     if state.kind in ("edit", "delete", "move"):
         return FileChange(id=item_id, step=step, call_id=call_id, changes=state.changes)
