@@ -28,6 +28,7 @@ from hames.domain.ids import ItemId
 from hames.domain.items import UserInput
 from hames.domain.models import ModelCard
 from hames.domain.options import Settings
+from hames.domain.policy import ApprovalPolicy
 from hames.executables import find_program
 from hames.plugins import Plugins
 from hames.ports import (
@@ -202,6 +203,7 @@ async def serve_engine(
     *,
     token: str | None = None,
     git_changes: "Callable[[str], Awaitable[GitChanges]] | None" = None,
+    api_policy: ApprovalPolicy | None = None,
 ) -> "AsyncGenerator[Server]":
     """Every networked protocol on one port, for as long as the block lasts. Raises `Misconfigured`."""
     from hames.protocols.acp.session import AcpSession
@@ -222,6 +224,7 @@ async def serve_engine(
             "flint": lambda: FlintSession(engine.models, engine.rules.defaults, home=home, policy_chosen=chosen),
         },
         page=PAGE,
+        api_policy=api_policy,
         demo_model="" if engine.rules.only_agent else DEMO_MODEL,
         sandbox=lambda: sandbox_report(options, runs_here=not engine.rules.only_agent),
     )
