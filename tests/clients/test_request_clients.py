@@ -18,11 +18,11 @@ NPM = (
     "@ag-ui/client@1.0.0",
     "openai@6.49.0",
     "@modelcontextprotocol/sdk@1.32.2",
-    "ai",
-    "@ai-sdk/openai",
-    "@ai-sdk/openai-compatible",
+    "ai@6.0.326",
+    "@ai-sdk/openai@3.0.139",
+    "@ai-sdk/openai-compatible@2.0.87",
 )
-PYPI = ("ag-ui-protocol",)
+PYPI = ("ag-ui-protocol==1.0.0",)
 FOLDER = HOME / "requests"
 SECONDS = 600
 GREETING, THERE = "Hello from Hames.", "Still here."
