@@ -60,6 +60,7 @@ TOOL_REPLIES: dict[str, tuple[ServerTalk, ServerTalk]] = {
     "Wait": (shell("sleep 600"), talk("I waited.")),
     "Add them": (use(("mcp__test__add", {"a": 40, "b": 2})), talk("It is forty-two.")),
     "Plan": (use(("plan", {"entries": STEPS})), talk("That is the plan.")),
+    "Weather": (use(("weather", {"city": "Oslo"})), talk("It is sunny.")),
 }
 """By prompt: what the model does first, and what it says when the tool has answered."""
 TEXT_REPLIES: dict[str, ServerTalk] = {

@@ -205,6 +205,7 @@ async def serve_engine(
     *,
     token: str | None = None,
     git_changes: "Callable[[str], Awaitable[GitChanges]] | None" = None,
+    api_policy: ApprovalPolicy | None = None,
 ) -> "AsyncGenerator[Server]":
     """Every networked protocol on one port, for as long as the block lasts. Raises `Misconfigured`."""
     from hames.protocols.acp.session import AcpSession
@@ -225,6 +226,7 @@ async def serve_engine(
             "flint": lambda: FlintSession(engine.models, engine.rules.defaults, home=home, policy_chosen=chosen),
         },
         page=PAGE,
+        api_policy=api_policy,
         demo_model="" if engine.rules.only_agent else DEMO_MODEL,
         page_policy=None if engine.rules.only_agent else own_default_policy(options),
         sandbox=lambda: sandbox_report(options, runs_here=not engine.rules.only_agent),

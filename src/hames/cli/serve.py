@@ -14,8 +14,9 @@
                                     run every turn on that `hames runner` (its token: HAMES_RUNNER_TOKEN); nothing
                                     runs on this machine, and --model names one of the runner's models
 
-GET / is the page, GET /events and POST /prompt are the HTTP protocol, /ws, /bootstrap and /flint are WebSockets, and
-/openapi.json describes the rest. Programs of this user can also connect to hames.sock in the data directory:
+GET / is the page, GET /events and POST /prompt are the HTTP protocol, /ws, /bootstrap and /flint are WebSockets, /acp,
+/mcp, /agui and /v1 (OpenAI's APIs) are for clients of these protocols, and /openapi.json describes the rest.
+Programs of this user can also connect to hames.sock in the data directory:
 `hames harness --attach`, `hames app-server --attach`.
 Exit code: 0 after Ctrl+C or SIGTERM, 2 for a bad option.
 """
@@ -28,6 +29,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 import anyio
 
@@ -49,6 +51,7 @@ from hames.config.load import Options
 from hames.domain.display import visible
 from hames.domain.errors import Misconfigured
 from hames.domain.items import FileUpdate
+from hames.domain.policy import ApprovalPolicy
 from hames.protocols.sync.pages import GitChanges
 from hames.server.app import Server
 from hames.server.guard.token import checked, token_in
@@ -83,6 +86,14 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=float,
         default=STALL_SECONDS,
         help="end a run if the runner sends nothing for so long (default: %(default)g)",
+    )
+
+    parser.add_argument(
+        "--v1-policy",
+        metavar="POLICY",
+        choices=get_args(ApprovalPolicy),
+        help="the approval policy of threads that clients of /v1 (OpenAI's APIs) and /agui (AG-UI) start:"
+        " never, onRequest, unlessTrusted or always (default: as for every thread)",
     )
 
 
@@ -177,7 +188,9 @@ async def _serve(options: Options, address: Address, token: str | None, args: Na
         opening = open_engine(options, store=store, leaves_turns=True)
     async with (
         opening as engine,
-        serve_engine(engine, options, address, token=token, git_changes=_git_changes(args.runner)) as server,
+        serve_engine(
+            engine, options, address, token=token, git_changes=_git_changes(args.runner), api_policy=args.v1_policy
+        ) as server,
         traced(engine, options),
     ):
         engine.beside(engine.continue_turns)

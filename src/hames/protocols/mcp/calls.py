@@ -37,6 +37,14 @@ def read_abilities(capabilities: Json) -> Abilities:
             return Abilities()
 
 
+def read_client_name(info: Json) -> str:
+    match info:
+        case {"name": str(name)}:
+            return name[:100]
+        case _:
+            return ""
+
+
 class OpenCall:
     """A call that waits: for its thread, for its turn, for the end of its turn."""
 

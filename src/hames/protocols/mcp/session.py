@@ -26,12 +26,11 @@ from hames.domain.commands import (
     InterruptTurn,
     ListThreads,
     ReadThread,
-    ResolveApproval,
     StartTurn,
     ThreadPage,
 )
 from hames.domain.errors import HarnessError, InvalidCommand, NotFound, TurnNotFound
-from hames.domain.events import ApprovalRequested, ApprovalResolved, TurnEnded
+from hames.domain.events import ApprovalRequested, ApprovalResolved, ItemCompleted, TurnEnded, TurnStarted
 from hames.domain.ids import ApprovalId, ThreadId, TurnId
 from hames.domain.items import TextInput
 from hames.domain.json import Json
@@ -48,6 +47,7 @@ from hames.protocols.mcp.calls import (
     is_modern,
     meta_of,
     read_abilities,
+    read_client_name,
 )
 from hames.protocols.mcp.greeting import (
     CACHING,
@@ -137,7 +137,7 @@ class McpServerSession(Session):
                 data = {"supported": [*VERSIONS, MODERN], "requested": version}
                 self._lines.refuse(request, UNSUPPORTED_VERSION, f"this version is not spoken here: {version!r}", data)
                 return []
-            self._note_client(meta_of(params).get(CLIENT_KEY))
+            self.client_name = read_client_name(meta_of(params).get(CLIENT_KEY)) or self.client_name
         elif self._abilities is None and method not in ("ping", "server/discover"):
             self._lines.refuse(request, INVALID_REQUEST, "send 'initialize' first")
             return []
@@ -170,16 +170,9 @@ class McpServerSession(Session):
 
     def _initialize(self, request: JsonRpcRequest) -> Sequence[Action]:
         self._abilities = read_abilities(request.params.get("capabilities"))
-        self._note_client(request.params.get("clientInfo"))
+        self.client_name = read_client_name(request.params.get("clientInfo"))
         self._lines.answer(request, initialize_result(request.params.get("protocolVersion")))
         return []
-
-    def _note_client(self, info: Json) -> None:
-        match info:
-            case {"name": str(name)}:
-                self.client_name = name[:100]
-            case _:
-                pass
 
     # -- tool calls
 
@@ -323,13 +316,7 @@ class McpServerSession(Session):
             case tools.AnswerArguments() as given if call.turn_id is None:
                 asked = next((one for one in state.approvals if one.id == given.approval_id), None)
                 call.turn_id = asked.turn_id if asked is not None else None
-                command = ResolveApproval(
-                    approval_id=ApprovalId(given.approval_id),
-                    decision=given.decision,
-                    note=given.note,
-                    content=given.content,
-                )
-                return [Execute(command=command, context=call)]
+                return [Execute(command=tools.answer_command(given), context=call)]
             case _:
                 turn = state.turn(call.turn_id) if call.turn_id is not None else state.running
                 if turn is None or turn.status != "running":
@@ -384,12 +371,11 @@ class McpServerSession(Session):
                 turn = change.after.turn(turn_id)
                 for call in self._calls.waiting(thread_id, turn_id):
                     self._finish(call, thread_result(change.after, turn))
-                if thread_id in self._subscribed:
-                    params = {"uri": uri_of(thread_id)}
-                    self._lines.notify("notifications/resources/updated", params)
                 self._unfollow(thread_id)
             case _:
                 pass
+        if thread_id in self._subscribed and isinstance(event, TurnStarted | ItemCompleted | TurnEnded):
+            self._lines.notify("notifications/resources/updated", {"uri": uri_of(thread_id)})
 
     def _ask(self, call: OpenCall, state: ThreadState, approval: Approval) -> None:
         if not self.can_answer:

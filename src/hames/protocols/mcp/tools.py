@@ -8,7 +8,9 @@ from typing import Literal
 
 import msgspec
 
+from hames.domain.commands import ResolveApproval
 from hames.domain.errors import InvalidCommand
+from hames.domain.ids import ApprovalId
 from hames.domain.json import NOTHING, Json
 from hames.domain.options import Overrides, Settings
 from hames.domain.policy import ApprovalPolicy, ReadOnly, SandboxPolicy
@@ -271,6 +273,11 @@ TOOLS: tuple[Json, ...] = (
         "annotations": {"readOnlyHint": True, "openWorldHint": False},
     },
 )
+
+
+def answer_command(given: AnswerArguments) -> ResolveApproval:
+    approval_id = ApprovalId(given.approval_id)
+    return ResolveApproval(approval_id=approval_id, decision=given.decision, note=given.note, content=given.content)
 
 
 def output_schema_of(arguments: StartArguments | ReplyArguments) -> Json:
