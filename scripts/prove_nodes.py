@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -63,7 +64,7 @@ class Lane:
     """One thread, turn after turn."""
 
     directory: Path
-    thread_id: ThreadId = ThreadId("")
+    thread_id: ThreadId
     turns: int = 0
     state: ThreadState | None = None
     problems: list[str] = field(default_factory=list[str])
@@ -126,7 +127,7 @@ class Proof:
                 directory = self.workers.home / f"lane{number}"
                 directory.mkdir()
                 (directory / "script.json").write_text(json.dumps({"conversations": [{"when": "", "replies": SCRIPT}]}))
-                lane = Lane(directory)
+                lane = Lane(directory, ThreadId(""))
                 self.lanes.append(lane)
                 tasks.start_soon(self.drive, lane)
             await self.disturb()
@@ -281,7 +282,7 @@ async def prove(args: argparse.Namespace) -> int:
         return 1 if problems else 0
     finally:
         cluster.stop()
-        subprocess.run(["rm", "-rf", str(home)], check=False)
+        shutil.rmtree(home, ignore_errors=True)
 
 
 def main() -> int:
