@@ -234,7 +234,11 @@ class Proof:
             events = [change.record.event for change in history]
             started = sum(isinstance(event, TurnStarted) for event in events)
             over = sum(isinstance(event, TurnEnded) for event in events)
-            bad = [turn.status for turn in state.turns if turn.status != "completed"]
+            bad = [
+                f"{turn.status} after {turn.crashes} crashes: {turn.error.message if turn.error else ''}"
+                for turn in state.turns
+                if turn.status != "completed"
+            ]
             ran = (lane.directory / "ran.txt").read_text().split() if (lane.directory / "ran.txt").exists() else []
             asked = Counter(
                 item.command.split()[-3] if "echo" in item.command else ""
