@@ -7,7 +7,7 @@ WORKERS ?= 3
 FAILED := .venv/failed-tests
 
 .PHONY: help run test test-slow check setup setup-run setup-docs lock format lint types contracts fuzz crash prove soak bench \
-	test-clients test-live eval e2e spec-mutants docs release clean
+	test-scale test-clients test-live eval e2e spec-mutants docs release clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ prove: setup ## damage logs, fail disks, cut the power and kill, thousands of ti
 	HAMES_DAMAGED_LOGS=$${HAMES_DAMAGED_LOGS:-24000} HAMES_IO_ERRORS=$${HAMES_IO_ERRORS:-2000} \
 		HAMES_POWER_CUTS=$${HAMES_POWER_CUTS:-1000} HAMES_CALL_KILLS=$${HAMES_CALL_KILLS:-all} $(PYTEST) tests/prove -n $(WORKERS) --dist load
 	$(BIN)/python scripts/prove_kills.py --kills $${HAMES_KILLS:-1000}
+
+test-scale: setup ## test threads in PostgreSQL for longer: servers and nodes killed many times, the fence in many orders
+	$(PYTEST) tests/contract/test_store.py tests/property/test_postgres_fence.py tests/integration/test_postgres_store.py
 
 soak: setup ## run thousands of turns on one server and check its memory afterwards
 	HAMES_LIVES=$${HAMES_LIVES:-3000} $(PYTEST) tests/soak -s

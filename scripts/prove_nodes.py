@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -63,7 +64,7 @@ class Lane:
     """One thread, turn after turn."""
 
     directory: Path
-    thread_id: ThreadId = ThreadId("")
+    thread_id: ThreadId
     turns: int = 0
     state: ThreadState | None = None
     problems: list[str] = field(default_factory=list[str])
@@ -126,7 +127,7 @@ class Proof:
                 directory = self.workers.home / f"lane{number}"
                 directory.mkdir()
                 (directory / "script.json").write_text(json.dumps({"conversations": [{"when": "", "replies": SCRIPT}]}))
-                lane = Lane(directory)
+                lane = Lane(directory, ThreadId(""))
                 self.lanes.append(lane)
                 tasks.start_soon(self.drive, lane)
             await self.disturb()
@@ -233,7 +234,11 @@ class Proof:
             events = [change.record.event for change in history]
             started = sum(isinstance(event, TurnStarted) for event in events)
             over = sum(isinstance(event, TurnEnded) for event in events)
-            bad = [turn.status for turn in state.turns if turn.status != "completed"]
+            bad = [
+                f"{turn.status} after {turn.crashes} crashes: {turn.error.message if turn.error else ''}"
+                for turn in state.turns
+                if turn.status != "completed"
+            ]
             ran = (lane.directory / "ran.txt").read_text().split() if (lane.directory / "ran.txt").exists() else []
             asked = Counter(
                 item.command.split()[-3] if "echo" in item.command else ""
@@ -281,7 +286,7 @@ async def prove(args: argparse.Namespace) -> int:
         return 1 if problems else 0
     finally:
         cluster.stop()
-        subprocess.run(["rm", "-rf", str(home)], check=False)
+        shutil.rmtree(home, ignore_errors=True)
 
 
 def main() -> int:

@@ -3,18 +3,27 @@
 from contextlib import AsyncExitStack
 
 import anyio
+import anyio.lowlevel
 import pytest
 
+from hames.core import sharing
 from hames.core.engine import Engine
 from hames.domain.commands import (
-    ReadThread,
+    DeleteThread,
+    ForkThread,
+    InterruptTurn,
+    ListThreads,
     ResolveApproval,
+    SteerTurn,
+    SubmitPrompt,
+    ThreadPage,
 )
-from hames.domain.errors import ApprovalNotFound
-from hames.domain.events import ItemDelta, Noticed, TurnEnded, TurnStarted
+from hames.domain.errors import ApprovalNotFound, ThreadInUse
+from hames.domain.events import Event, ItemDelta, Noticed, TurnEnded, TurnStarted
 from hames.domain.items import TextInput
-from hames.domain.state import ThreadState
-from hames.testing.fakes.model import ScriptedModel, call, say, wait_for
+from hames.domain.state import QueuedPrompt, ThreadState
+from hames.server.peers import store_peers
+from hames.testing.fakes.model import ScriptedModel, call, hang, say, wait_for
 from hames.testing.services.postgres import Cluster
 from node_support import cluster, database, end_lease, node
 from support import check_continuous, created, events, question, started, turn_end, until
@@ -23,10 +32,8 @@ __all__ = ["cluster", "database"]
 TEXT = (TextInput(text="go"),)
 
 
-async def status(engine: Engine, thread_id: str) -> ThreadState:
-    state = await engine.execute(ReadThread(thread_id=thread_id))
-    assert isinstance(state, ThreadState)
-    return state
+def is_continued(event: Event) -> bool:
+    return isinstance(event, Noticed) and event.name == "turn_continued"
 
 
 async def ended(engine: Engine, thread_id: str) -> ThreadState:
@@ -59,7 +66,7 @@ async def test_a_dead_nodes_turn_goes_on_elsewhere_and_the_old_node_writes_nothi
     go = anyio.Event()
     first = ScriptedModel([say("One,", cut=True), wait_for(go), say(" never.")])
     async with AsyncExitStack() as stack:
-        a = await stack.enter_async_context(node(database, first, name="a", lease_s=60))
+        a = await stack.enter_async_context(node(database, first, name="a"))
         thread = await created(a)
         watcher = await a.watch(thread.id)
         await started(a, thread.id)
@@ -86,7 +93,7 @@ async def test_an_approval_asked_on_one_node_is_answered_from_another_after_the_
 ) -> None:
     script = [[call("asking", text="x")], [say("Done.")]]
     async with AsyncExitStack() as stack:
-        a = await stack.enter_async_context(node(database, ScriptedModel(*script), name="a", lease_s=60))
+        a = await stack.enter_async_context(node(database, ScriptedModel(*script), name="a"))
         thread = await created(a)
         watcher = await a.watch(thread.id)
         await started(a, thread.id)
@@ -95,10 +102,154 @@ async def test_an_approval_asked_on_one_node_is_answered_from_another_after_the_
         c = await stack.enter_async_context(node(database, slots=0, name="c"))
         end_lease(cluster, database, "a")
         there = await c.watch(thread.id)
-        await until(there, lambda event: isinstance(event, Noticed) and event.name == "turn_continued")
+        await until(there, is_continued)
         await c.execute(ResolveApproval(approval_id=asked.approval.id, decision="once"))
         state = await ended(c, thread.id)
         assert [turn.status for turn in state.turns] == ["completed"]
         with pytest.raises(ApprovalNotFound):
             await c.execute(ResolveApproval(approval_id=asked.approval.id, decision="once"))
         there.close()
+
+
+async def test_every_command_works_from_every_node(database: str) -> None:
+    go = anyio.Event()
+    model = ScriptedModel(
+        [say("One", cut=True), wait_for(go), say("."), call("echo", text="x")], [hang()], [say("Two.")]
+    )
+    async with AsyncExitStack() as stack:
+        owner = await stack.enter_async_context(node(database, model, name="owner"))
+        gate = await stack.enter_async_context(node(database, slots=0, name="gate"))
+        other = await stack.enter_async_context(node(database, name="other", slots=1))
+        thread = await created(gate)
+        await ready(owner, thread.id)
+        watcher = await gate.watch(thread.id)
+        turn = await started(gate, thread.id)
+        await until(watcher, lambda event: isinstance(event, ItemDelta))
+        steered = await other.execute(SteerTurn(thread_id=thread.id, turn_id=turn.id, content=TEXT))
+        assert isinstance(steered, ThreadState)
+        assert steered.running is not None
+        queued = await gate.execute(SubmitPrompt(thread_id=thread.id, content=TEXT, client_id="mine"))
+        assert isinstance(queued, QueuedPrompt)
+        again = await other.execute(SubmitPrompt(thread_id=thread.id, content=TEXT, client_id="mine"))
+        assert again == queued, "the same prompt was queued twice"
+        fork = await other.execute(ForkThread(thread_id=thread.id))
+        assert isinstance(fork, ThreadState)
+        assert fork.forked_from == thread.id
+        for engine in (owner, gate, other):
+            assert await standing(engine, thread.id, "running") == "running"
+        go.set()
+        with anyio.fail_after(60):
+            await model.hanging.wait()
+        await other.execute(InterruptTurn(thread_id=thread.id))
+        state = await ended(gate, thread.id)
+        assert state.turns[-1].status == "interrupted"
+        assert [prompt.id for prompt in state.queue] == ["mine"]
+        await gate.execute(SubmitPrompt(thread_id=thread.id, content=TEXT, client_id="third"))
+        await gate.execute(DeleteThread(thread_id=thread.id, interrupt=True))
+        page = await other.execute(ListThreads())
+        assert isinstance(page, ThreadPage)
+        assert thread.id not in [one.id for one in page.threads]
+
+
+async def ready(engine: Engine, thread_id: str) -> None:
+    """The engine writes the thread from now on."""
+    (await engine.watch(thread_id, answers=False)).close()
+
+
+async def standing(engine: Engine, thread_id: str, wanted: str) -> str:
+    found = ""
+    with anyio.fail_after(60):
+        while found != wanted:
+            page = await engine.execute(ListThreads())
+            assert isinstance(page, ThreadPage)
+            found = next(one.standing for one in page.threads if one.id == thread_id)
+            await anyio.lowlevel.checkpoint()
+    return found
+
+
+async def test_a_node_that_is_stopped_hands_its_turns_over_at_once(database: str) -> None:
+    async with AsyncExitStack() as stack:
+        b = await stack.enter_async_context(node(database, ScriptedModel([say("Done.")]), name="b", slots=0))
+        model = ScriptedModel([say("One", cut=True), hang()])
+        async with node(database, model, name="a") as a:
+            thread = await created(a)
+            watcher = await b.watch(thread.id)
+            await started(a, thread.id)
+            await until(watcher, lambda event: isinstance(event, ItemDelta))
+        await stack.enter_async_context(node(database, ScriptedModel([say("Done.")]), name="c"))
+        changes = await turn_end(watcher)
+        check_continuous(changes[0].before, changes)
+        state = changes[-1].after
+        assert [turn.status for turn in state.turns] == ["completed"]
+        assert state.turns[0].crashes == 0, "a restart is no crash"
+        watcher.close()
+
+
+async def test_a_turn_waits_for_its_place_says_so_once_and_goes_on_there(cluster: Cluster, database: str) -> None:
+    async with AsyncExitStack() as stack:
+        gate = await stack.enter_async_context(node(database, slots=0, name="gate"))
+        thread = await created(gate, options={"place": "label:gpu"})
+        watcher = await gate.watch(thread.id)
+        async with node(database, ScriptedModel([say("One", cut=True), hang()]), name="a", labels=("gpu",)):
+            await started(gate, thread.id)
+            await until(watcher, lambda event: isinstance(event, ItemDelta))
+        await stack.enter_async_context(node(database, name="b"))
+        heard = await until(watcher, lambda event: isinstance(event, Noticed) and event.name == "place_gone")
+        notice = events(heard)[-1]
+        assert isinstance(notice, Noticed)
+        assert "label:gpu" in notice.message
+        await stack.enter_async_context(node(database, ScriptedModel([say("Done.")]), name="c", labels=("gpu",)))
+        rest = await turn_end(watcher)
+        assert rest[-1].after.turns[0].status == "completed"
+        assert not any(isinstance(event, Noticed) and event.name == "place_gone" for event in events(rest))
+
+
+async def test_a_turn_whose_place_is_gone_ends_if_the_thread_says_so(database: str) -> None:
+    async with AsyncExitStack() as stack:
+        gate = await stack.enter_async_context(node(database, slots=0, name="gate"))
+        thread = await created(gate, options={"place": "node:a", "after_crash": "end"})
+        watcher = await gate.watch(thread.id)
+        asks = ScriptedModel([call("asking", text="x")])
+        async with node(database, asks, name="a"):
+            await started(gate, thread.id)
+            await question(watcher)
+        await stack.enter_async_context(node(database, name="b"))
+        with anyio.fail_after(60):
+            state = await ended(gate, thread.id)
+        assert state.turns[0].status == "interrupted"
+
+
+async def test_a_turn_that_loses_its_node_three_times_ends(cluster: Cluster, database: str) -> None:
+    async with AsyncExitStack() as stack:
+        gate = await stack.enter_async_context(node(database, slots=0, name="gate"))
+        thread = await created(gate)
+        watcher = await gate.watch(thread.id)
+        for name in ("a", "b", "c"):
+            model = ScriptedModel([say("One", cut=True), hang()])
+            await stack.enter_async_context(node(database, model, name=name))
+            if name == "a":
+                await started(gate, thread.id)
+            else:
+                await until(watcher, is_continued)
+            with anyio.fail_after(60):
+                await model.hanging.wait()
+            end_lease(cluster, database, name)
+        await stack.enter_async_context(node(database, name="d"))
+        end = events(await turn_end(watcher))[-1]
+        assert isinstance(end, TurnEnded)
+        assert end.error is not None
+        assert "3 times" in end.error.message
+
+
+async def test_a_gateway_without_workers_says_so(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_peers, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(sharing, "PATIENCE_SECONDS", 0.1)
+    async with node(database, slots=0, name="gate") as gate:
+        thread = await created(gate)
+        with pytest.raises(ThreadInUse, match="hames nodes"):
+            await started(gate, thread.id)
+        monkeypatch.setattr(store_peers, "ANSWER_SECONDS", 60.0)
+        async with node(database, ScriptedModel([say("Once.")]), name="late"):
+            await started(gate, thread.id, "again")
+            state = await ended(gate, thread.id)
+    assert len(state.turns) == 1, "a command that was refused was carried out later"

@@ -94,13 +94,14 @@ async def open_engine(
     nodes: Nodes | None = None,
     peers: Peers | None = None,
     workspace: Workspace | None = None,
+    place: str = "",
 ) -> AsyncGenerator[Engine]:
     """An engine for one workspace. Raises `Misconfigured`.
 
     Any part can be replaced; what is not given is the real thing. `added_tools` are offered beside our own.
     `only_agent` is the one of `agents` that runs every turn. `continues` and `leaves_turns`: see `EngineRules`.
     `shares`: other processes on the same data directory send their commands for its threads here, and it sends its own.
-    `nodes`, `peers` and `works`: for a node of a shared store (`app/nodes.py`).
+    `nodes`, `peers`, `works` and `place`: for a node of a shared store (`app/nodes.py`).
     """
     clock = clock or SystemClock()
     known = models if isinstance(models, Catalogue) else catalogue(options) if models is None else None
@@ -125,7 +126,7 @@ async def open_engine(
         ids=RandomIds(),
         rules=rules
         or EngineRules(
-            defaults=default_settings(options, models),
+            defaults=replace(default_settings(options, models), place=place),
             max_steps=options.max_steps,
             compact_at=options.compact_at,
             readable=readable_directories(options),

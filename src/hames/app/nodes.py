@@ -35,6 +35,8 @@ class NodeOptions(Value):
     slots: int = SLOTS
     """How many turns it takes up at once; 0: none, it is a gateway."""
     lease_s: float = 10.0
+    place: str = ""
+    """Of threads that are created here and say nothing else."""
 
 
 class UncheckedDirectories(LocalWorkspace):
@@ -76,6 +78,7 @@ async def open_node(
         works=node.slots > 0,
         leaves_turns=True,
         workspace=None if node.slots else UncheckedDirectories(),
+        place=node.place,
         **parts,
     ) as engine:
         yield engine

@@ -34,6 +34,30 @@ def add_node(parser: ArgumentParser) -> None:
     )
 
 
+def add_place(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--place",
+        metavar="PLACE",
+        default="",
+        help="where turns of threads that are created here may run: node:NAME or label:NAME (default: on any node)",
+    )
+
+
+def check_node(args: Namespace, address: str) -> None:
+    """Options of a node need a store. Raises `Misconfigured`."""
+    for name, given in (
+        ("--no-work", args.no_work),
+        ("--slots", args.slots is not None),
+        ("--label", args.label),
+        ("--name", args.name),
+        ("--place", args.place),
+    ):
+        if given and (not address or args.runner is not None):
+            raise Misconfigured(f"{name} is for a server with --store postgresql://… and without --runner")
+    if args.no_work and (args.slots is not None or args.label):
+        raise Misconfigured("--slots and --label can't be used with --no-work: this server runs no turns")
+
+
 def store_address(args: Namespace) -> str:
     """Raises `Misconfigured`."""
     if not (address := args.store or os.environ.get("HAMES_STORE", "")):
@@ -44,9 +68,13 @@ def store_address(args: Namespace) -> str:
 def node_options(args: Namespace, address: str, *, works: bool = True) -> "NodeOptions":
     """Raises `Misconfigured`."""
     from hames.app.nodes import NodeOptions
+    from hames.core.settings import checked_place
 
     slots = (args.slots or SLOTS) if works else 0
-    return NodeOptions(store=address, name=args.name, labels=tuple(args.label), slots=slots, lease_s=args.lease)
+    labels, place = tuple(args.label), getattr(args, "place", "")
+    return NodeOptions(
+        store=address, name=args.name, labels=labels, slots=slots, lease_s=args.lease, place=checked_place(place)
+    )
 
 
 def lease_seconds(word: str) -> float:

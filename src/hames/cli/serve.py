@@ -13,6 +13,10 @@
   hames serve --runner http://10.0.0.7:4900
                                     run every turn on that `hames runner` (its token: HAMES_RUNNER_TOKEN); nothing
                                     runs on this machine, and --model names one of the runner's models
+  hames serve --store postgresql://db/hames
+                                    keep threads in a database that other servers and `hames worker` use, too
+  hames serve --store postgresql://db/hames --no-work
+                                    the same, and run no turns here: a gateway
 
 GET / is the page, GET /events and POST /prompt are the HTTP protocol, /ws, /bootstrap and /flint are WebSockets, /acp,
 /mcp, /agui and /v1 (OpenAI's APIs) are for clients of these protocols, and /openapi.json describes the rest.
@@ -44,6 +48,7 @@ from hames.app import (
     traced,
 )
 from hames.cli import flags
+from hames.cli.node_flags import add_node, add_place, check_node, node_options
 from hames.cli.own_addresses import own_addresses
 from hames.cli.remote_engine import check_runner_address, open_runner_engine
 from hames.cli.wrapping import columns, fold
@@ -78,6 +83,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--store", metavar="URL", help="keep threads in this PostgreSQL database, for several machines (HAMES_STORE)"
     )
+    parser.add_argument(
+        "--no-work", action="store_true", help="with --store: run no turns here, leave them to `hames worker`"
+    )
+    add_node(parser)
+    add_place(parser)
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
     parser.add_argument("--runner", metavar="URL", help="run the turns on the sandbox runner at this address")
     parser.add_argument(
@@ -141,6 +151,7 @@ def run(args: Namespace) -> int:
         check_runner_address(args.runner)
         if args.agent:
             raise Misconfigured("--agent can't be used with --runner; the runner chooses who carries out the turns")
+    check_node(args, args.store or os.environ.get("HAMES_STORE", ""))
     options = flags.options(args)
     logs.set_up(level=options.log_level, file=options.log_file)
     address, token = address_of(args), token_of(args, options)
@@ -173,8 +184,8 @@ async def _serve(options: Options, address: Address, token: str | None, args: Na
     files = thread_store(options)
     files.prepare()  # the unix socket lies there, wherever the threads are
     named = args.store or os.environ.get("HAMES_STORE", "")
-    store = database_store(named) if named else files
     if args.runner is not None:
+        store = database_store(named) if named else files
         opening = open_runner_engine(
             options,
             store,
@@ -184,16 +195,21 @@ async def _serve(options: Options, address: Address, token: str | None, args: Na
             stall_s=args.runner_stall,
             memory=partial(files.private_directory, "runner"),
         )
+    elif named:
+        from hames.app.nodes import open_node
+
+        opening = open_node(options, node_options(args, named, works=not args.no_work))
     else:
-        opening = open_engine(options, store=store, leaves_turns=True)
+        opening = open_engine(options, store=files, leaves_turns=True)
     async with (
         opening as engine,
         serve_engine(
-            engine, options, address, token=token, git_changes=_git_changes(args.runner), api_policy=args.v1_policy
+            engine, options, address, token=token, git_changes=_git_changes(args), api_policy=args.v1_policy
         ) as server,
         traced(engine, options),
     ):
-        engine.beside(engine.continue_turns)
+        if engine.node is None:  # a node finds such turns by itself
+            engine.beside(engine.continue_turns)
         await _welcome(server, options, engine.rules.defaults.model, address, args.runner)
         if args.open:
             await anyio.to_thread.run_sync(_show, server.link(), abandon_on_cancel=True)
@@ -201,13 +217,14 @@ async def _serve(options: Options, address: Address, token: str | None, args: Na
     return 0
 
 
-def _git_changes(runner: str | None) -> Callable[[str], Awaitable[GitChanges]]:
-    """What a runner changed is on its machine: the changes of this one would be taken for them."""
+def _git_changes(args: Namespace) -> Callable[[str], Awaitable[GitChanges]]:
+    """What a runner or a worker changed is on its machine: the changes of this one would be taken for them."""
+    where = f"the runner at {args.runner}" if args.runner else "workers"
 
     async def none_here(_cwd: str) -> GitChanges:
-        return GitChanges(problem=f"turns run on the runner at {runner}, and so do their changes to files")
+        return GitChanges(problem=f"turns run on {where}, and so do their changes to files")
 
-    return none_here if runner else git_changes
+    return none_here if args.runner or args.no_work else git_changes
 
 
 async def git_changes(cwd: str) -> GitChanges:

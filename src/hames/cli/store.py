@@ -65,7 +65,9 @@ def run(args: Namespace) -> int:
 async def _check(address: str) -> int:
     found = await upkeep.report(address)
     print(f"{found.address}: PostgreSQL {found.server}, tables of version {found.version}")
-    print(f"{found.threads} threads ({found.running} with a running turn, {found.packed} packed), {found.nodes} nodes")
+    print(
+        f"{found.threads} thread{'s' * (found.threads != 1)} ({found.running} with a running turn, {found.packed} packed), {found.nodes} live nodes"
+    )
     problems = found.problems
     if found.version == VERSION:
         store = database_store(address)
@@ -83,7 +85,7 @@ async def _check(address: str) -> int:
 
 async def _migrate(address: str, gateways: list[str], workers: list[str]) -> int:
     count = await upkeep.migrate_database(address, gateways=gateways, workers=workers)
-    print(f"{count} migrations ran" if count else "nothing to do: the tables are of this version")
+    print(f"{count} migration{'s' * (count != 1)} ran" if count else "nothing to do: the tables are of this version")
     for role in (*gateways, *workers):
         print(f"granted {visible(role)}")
     return 0
@@ -92,7 +94,8 @@ async def _migrate(address: str, gateways: list[str], workers: list[str]) -> int
 async def _pack(address: str, days: int) -> int:
     store = database_store(address)
     try:
-        print(f"{await upkeep.pack_old(store.connections, days)} threads packed")
+        count = await upkeep.pack_old(store.connections, days)
+        print(f"{count} thread{'s' * (count != 1)} packed")
     finally:
         await store.close()
     return 0
@@ -111,5 +114,5 @@ async def _copy(source: str, target: str) -> int:
     finally:
         for store in stores:
             await store.close()
-    print(f"{copied} threads copied" + (f", {failed} not" if failed else ""))
+    print(f"{copied} thread{'s' * (copied != 1)} copied" + (f", {failed} not" if failed else ""))
     return 1 if failed else 0

@@ -8,7 +8,8 @@
                                     the server for the clients of these threads
 
 The address can also be in the environment variable HAMES_STORE. A worker takes up prompts that servers left in the
-store, and the turns of other workers that died or were stopped. When it is stopped, others go on with its turns at once.
+store, and the turns of other workers that died or were stopped. When it is stopped, others go on with its turns at
+once.
 Exit code: 0 after Ctrl+C or SIGTERM, 1 if the database cannot be reached, 2 for a bad option.
 """
 

@@ -357,7 +357,7 @@ class Engine:
     def loaded(self, thread_id: ThreadId) -> ThreadState | None:
         """The thread as it stands if it is in memory. Nothing is opened for it."""
         loaded = self._threads.loaded.get(thread_id)
-        return loaded.thread.state if loaded is not None else self._sharing.state(thread_id)
+        return loaded.thread.told if loaded is not None else self._sharing.state(thread_id)
 
     def follow_lists(self, listener: Callable[[], None]) -> None:
         """Calls the listener when another process has changed the list of threads."""

@@ -9,7 +9,7 @@ from hames.core.outcome import Outcome, answer_for_peer
 from hames.core.repeated_command import find_effect
 from hames.core.threads import Threads
 from hames.domain.commands import Command, ResolveApproval, Standing
-from hames.domain.errors import HarnessError, ThreadInUse
+from hames.domain.errors import HarnessError, StorageFailed, ThreadInUse
 from hames.domain.events import ItemDelta
 from hames.domain.ids import ThreadId
 from hames.domain.state import Change, ThreadState
@@ -55,6 +55,8 @@ class PeerService:
             received.answer = await self._execute(command, seen, thread_id, repeated=repeated)
         except HarnessError as refusal:
             received.refusal = refusal
+            if isinstance(refusal, ThreadInUse | StorageFailed):  # it is another process's now, and may be ours again
+                self._commands.pop(key, None)
         finally:
             received.done.set()
         return received.result()

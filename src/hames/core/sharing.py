@@ -22,7 +22,7 @@ from hames.domain.commands import Command, DeleteThread, ResolveApproval, Standi
 from hames.domain.errors import ApprovalNotFound, Fenced, HarnessError, ThreadInUse, ThreadNotFound
 from hames.domain.ids import ThreadId
 from hames.domain.state import ThreadState
-from hames.ports import Ids, PeerAnswer, PeerLink, PeerLost, Peers, Store
+from hames.ports import Ids, NobodyThere, PeerAnswer, PeerLink, PeerLost, Peers, Store
 
 if TYPE_CHECKING:
     from hames.core.follower import Follower
@@ -249,7 +249,8 @@ class Sharing:
                     answer = await link.execute(command, key, seen=before, repeated=begun)
                     return await self._outcome(answer)
             except PeerLost as lost:
-                unreachable = f"thread {thread_id!r} is held by another process: {lost}"
+                nobody = isinstance(lost, NobodyThere)
+                unreachable = str(lost) if nobody else f"thread {thread_id!r} is held by another process: {lost}"
             except ThreadInUse:  # it is no longer the writer
                 unreachable = ""
             try:

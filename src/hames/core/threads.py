@@ -287,7 +287,7 @@ class Threads:
     async def read(self, thread_id: ThreadId) -> ThreadState:
         """Looking is only looking: nothing is written, nothing is locked, and a turn stays as it is in the log."""
         if loaded := self.loaded.get(thread_id):
-            return self._touch(loaded).thread.state
+            return self._touch(loaded).thread.told
         return await self.look(thread_id)
 
     async def look(self, thread_id: ThreadId) -> ThreadState:

@@ -22,6 +22,10 @@ class PeerLost(Exception):
     """The other process has gone or does not answer. Whether it carried out the command is not known."""
 
 
+class NobodyThere(PeerLost):
+    """No other process took the command, so it was not carried out. The sentence is for people."""
+
+
 class PeerAnswer(Value):
     """What a command gave in another process. The state of a thread is not sent: the log has it."""
 

@@ -12,7 +12,7 @@ import anyio
 from hames.domain.commands import Command, DeleteThread, ResolveApproval, Standing
 from hames.domain.errors import ApprovalNotFound, HarnessError, StorageFailed, ThreadInUse, ThreadNotFound
 from hames.domain.ids import ThreadId
-from hames.ports import Letter, Letters, Peer, PeerAnswer, PeerLost
+from hames.ports import Letter, Letters, NobodyThere, Peer, PeerAnswer, PeerLost
 from hames.server.peers import wire
 
 log = logging.getLogger(__name__)
@@ -145,7 +145,7 @@ class StoreLink:
             await self._letters.send(thread_id, key, body)
             answer = await self._letters.wait_for_answer(thread_id, key, ANSWER_SECONDS)
             if answer is None and await self._letters.withdraw(key):
-                raise ThreadInUse(
+                raise NobodyThere(
                     f"no node took the command within {ANSWER_SECONDS:g} s: `hames nodes` lists the workers that run"
                 )
         except StorageFailed as problem:

@@ -4,7 +4,6 @@ Several hosts in one address (`postgresql://a,b/hames?target_session_attrs=read-
 fail-over the next connection finds the new primary. TLS is as the address says (`sslmode`, `sslrootcert`, …).
 """
 
-import asyncio
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +20,7 @@ MISSING: Final = "a PostgreSQL store needs the package asyncpg: pip install 'ham
 SCHEMES: Final = ("postgresql://", "postgres://")
 
 _PASSWORD = re.compile(r"(?<=://)([^:@/]*):[^@/]*@")
+_PASSWORD_OPTION = re.compile(r"(?<=[?&])((?:ssl)?password=)[^&]*")
 
 
 def is_address(words: str) -> bool:
@@ -42,15 +42,17 @@ def without_password(address: str) -> str:
 
     >>> without_password("postgresql://me:secret@db/hames")
     'postgresql://me@db/hames'
+    >>> without_password("postgresql:///hames?user=me&password=secret")
+    'postgresql:///hames?user=me&password=…'
     """
-    return _PASSWORD.sub(r"\1@", address)
+    return _PASSWORD_OPTION.sub(r"\1…", _PASSWORD.sub(r"\1@", address))
 
 
 def is_connection_lost(problem: BaseException) -> bool:
     """Whether the same may work on another connection, or a moment later."""
     import asyncpg
 
-    if isinstance(problem, OSError | asyncpg.InterfaceError | asyncio.TimeoutError):
+    if isinstance(problem, OSError | asyncpg.InterfaceError | asyncpg.InternalClientError):
         return True
     return isinstance(
         problem,

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 CHANNEL: Final = "hames"
 GATHER_SECONDS: Final = 0.005
-"""All hints of so long a time are one."""
+"""The first hint is sent at once; those that follow within so short a time are sent together."""
 PAYLOAD_BYTES: Final = 7_900
 POLL_SECONDS: Final = 1.0
 RECONNECT_SECONDS: Final = 1.0
@@ -42,6 +42,7 @@ class Hints:
         self._notifies = notifies
         self._pending: set[str] = set()
         self._listening = False
+        self._sent_at = 0.0
         self._wanted = asyncio.Event()
         self._listen_wanted = False
         self._connection: Connection | None = None
@@ -120,7 +121,9 @@ class Hints:
             await self._connection.add_listener(CHANNEL, self._heard)
             self._listening = True
             self._hear("")  # what was written in between told nobody
-        await asyncio.sleep(GATHER_SECONDS)
+        clock = asyncio.get_running_loop().time
+        await asyncio.sleep(max(0.0, self._sent_at + GATHER_SECONDS - clock()))
+        self._sent_at = clock()
         words, self._pending = self._pending, set()
         for payload in _payloads(words):
             await self._connection.execute("select pg_notify($1, $2)", CHANNEL, payload)

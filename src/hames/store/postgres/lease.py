@@ -56,10 +56,10 @@ class Lease:
             except Exception:
                 log.exception("lease.not_renewed")
 
-    async def leave(self) -> None:
-        """Whatever this node still owns can be taken over at once."""
+    async def leave(self, patience: float) -> None:
+        """Whatever this node still owns can be taken over at once. Raises `StorageFailed`."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
-            await self._connections.execute(LEAVE, self.node_id)
+            await self._connections.execute(LEAVE, self.node_id, patience=patience)

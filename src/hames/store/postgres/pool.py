@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from hames.domain.errors import Misconfigured
+from hames.domain.errors import HarnessError, Misconfigured, StorageFailed
 from hames.store.postgres.connection import (
     CONNECT_SECONDS,
     HELD_SECONDS,
@@ -47,7 +47,9 @@ class Connections:
                 return await asyncio.shield(asyncio.ensure_future(self._once(work)))
             except Exception as problem:
                 if not is_connection_lost(problem):
-                    raise
+                    if isinstance(problem, HarnessError):
+                        raise
+                    raise StorageFailed(f"the database refused: {problem}") from problem
                 if loop.time() > until:
                     raise unreachable(self.address, problem) from problem
             await asyncio.sleep(RETRY_SECONDS)
@@ -57,20 +59,20 @@ class Connections:
         async with pool.acquire(timeout=CONNECT_SECONDS) as connection:
             return await asyncio.wait_for(work(cast("Connection", connection)), STATEMENT_SECONDS)
 
-    async def fetch(self, statement: str, *values: object) -> list[Any]:
+    async def fetch(self, statement: str, *values: object, patience: float = HELD_SECONDS) -> list[Any]:
         """Rows. Raises as `run` does."""
 
         async def ask(connection: "Connection") -> list[Any]:
             return await connection.fetch(statement, *values)
 
-        return await self.run(ask)
+        return await self.run(ask, patience=patience)
 
     async def fetch_row(self, statement: str, *values: object) -> Any:
         rows = await self.fetch(statement, *values)
         return rows[0] if rows else None
 
-    async def execute(self, statement: str, *values: object) -> None:
-        await self.fetch(statement, *values)
+    async def execute(self, statement: str, *values: object, patience: float = HELD_SECONDS) -> None:
+        await self.fetch(statement, *values, patience=patience)
 
     async def connect(self) -> "Connection":
         """A connection of its own. Raises what `is_connection_lost` knows, and `Misconfigured`."""

@@ -4,7 +4,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from anyio import to_thread
+from anyio import move_on_after, to_thread
 
 from hames.domain.commands import ThreadPage, ThreadSummary
 from hames.domain.errors import Fenced, HarnessError, StorageFailed, ThreadInUse, ThreadNotFound, ThreadReadOnly
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
+CLOSE_SECONDS: Final = 3.0
 MANY_ROWS: Final = 500
 """More of them are decoded in a thread of their own, so that nobody else waits."""
 
@@ -55,8 +56,9 @@ ABOUT: Final = """
 select t.format, t."foreign", n.name, t.packed from hames.thread t left join hames.node n on n.id = t.owner
 where t.id = $1
 """
+# Whoever deletes a thread had it open a moment ago: a node that only followed it may have taken it since.
 DELETE: Final = """
-with gone as (delete from hames.thread where id = $1 and (owner is null or owner = $2
+with gone as (delete from hames.thread where id = $1 and (owner is null or owner = $2 or not running
         or not exists (select from hames.node n where n.id = owner and n.until > now())) returning id),
 ev as (delete from hames.ev where thread in (select id from gone)),
 live as (delete from hames.live where thread in (select id from gone)),
@@ -256,14 +258,19 @@ class PostgresStore:
             log.info("store.not_swept", extra={"error": str(problem)})
 
     async def close(self) -> None:
-        for opened in list(self._open.values()):
-            await opened.close()
+        """What was handed over is written, if the database is there. Then every thread of this node is free."""
+        with move_on_after(CLOSE_SECONDS):
+            await self.text.flush()
+            await self.facts.flush()
+        for opened in self._open.values():
+            opened.closed = True
+        self._open = {}
         for lane in (self.facts, self.text):
             await lane.close()
         await self._following.close()
         await self.hints.close()
         try:
-            await self.lease.leave()
+            await self.lease.leave(CLOSE_SECONDS)
         except HarnessError as problem:  # its lease ends by itself
             log.info("lease.not_given_back", extra={"error": str(problem)})
         await self.connections.close()
