@@ -413,7 +413,9 @@ async def test_the_caddy_configuration_of_the_documentation_works(tmp_path: Path
         ):
             assert old in block, old
             block = block.replace(old, new)
-        (tmp_path / "Caddyfile").write_text("{\n    admin off\n    auto_https disable_redirects\n    grace_period 1s\n}\n" + block)
+        (tmp_path / "Caddyfile").write_text(
+            "{\n    admin off\n    auto_https disable_redirects\n    grace_period 1s\n}\n" + block
+        )
         command = ["caddy", "run", "--adapter", "caddyfile", "--config", str(tmp_path / "Caddyfile")]
         environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "caddy")}
         async with await anyio.open_process(command, stderr=subprocess.PIPE, env=environment) as process:

@@ -191,6 +191,7 @@ export interface WorkspaceWrite {
 export interface NetworkRules {
   allow?: string[];
   deny?: string[];
+  ask?: string[];
 }
 /**
  * Hames already runs in a container or the like, so it adds no sandbox. `networkAccess` is only shown to people.

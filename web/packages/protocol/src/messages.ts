@@ -1239,6 +1239,7 @@ export interface TurnInterruptParams {
 export interface ReviewStartParams {
   threadId: string;
   target: UncommittedChanges | BaseBranch | Commit | Custom;
+  reviewer?: string;
   _meta?: unknown;
 }
 export interface UncommittedChanges {

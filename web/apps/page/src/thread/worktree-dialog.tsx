@@ -49,8 +49,8 @@ export function WorktreeDialog({ threadId, onClose }: Props) {
     return (
       <Dialog title="Worktree" className="confirm" onClose={onClose}>
         <p>
-          This thread is in no worktree. A copy of it can go on in one, with the files as they are now. Ignored files are
-          not copied.
+          This thread is in no worktree. A copy of it can go on in one, with the files as they are now. Ignored files
+          are not copied.
         </p>
         <div className="dialog-actions">
           {cancel}
