@@ -108,8 +108,8 @@ def files() -> str:
     lines = [
         "# Every file",
         "",
-        "What each file of `src/hames` is for, in the words of its first line. [Architecture](../architecture.md) says how"
-        " they fit together.",
+        "What each file of `src/hames` is for, in the words of its first line. [Architecture](../architecture.md) says"
+        " how they fit together.",
         "",
     ]
     folders: dict[Path, list[Path]] = {}

@@ -66,7 +66,8 @@ async def _check(address: str) -> int:
     found = await upkeep.report(address)
     print(f"{found.address}: PostgreSQL {found.server}, tables of version {found.version}")
     print(
-        f"{found.threads} thread{'s' * (found.threads != 1)} ({found.running} with a running turn, {found.packed} packed), {found.nodes} live nodes"
+        f"{found.threads} thread{'s' * (found.threads != 1)} ({found.running} with a running turn,"
+        f" {found.packed} packed), {found.nodes} live nodes"
     )
     problems = found.problems
     if found.version == VERSION:
