@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from hames.server.app import Server
     from hames.server.listener import Address
     from hames.store.postgres.store import PostgresStore
+    from hames.store.postgres.upkeep import DatabaseReport
 
 DEMO_MODEL = "scripted/hello"
 PAGE = Path(__file__).resolve().parent.parent / "web" / "static"
@@ -200,6 +201,13 @@ def database_store(address: str, *, name: str = "") -> "PostgresStore":
     from hames.store.postgres.store import PostgresStore
 
     return PostgresStore(address, name=name)
+
+
+async def database_report(address: str) -> "DatabaseReport":
+    """What an operator should know of a database. Raises `Misconfigured`, `StorageFailed`."""
+    from hames.store.postgres.upkeep import report
+
+    return await report(address)
 
 
 def memory_store() -> Store:

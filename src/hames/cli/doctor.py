@@ -20,7 +20,7 @@ import anyio
 import msgspec
 
 from hames import __version__
-from hames.app import catalogue, check_plugins
+from hames.app import catalogue, check_plugins, database_report
 from hames.app.toolbox import sandbox_settings
 from hames.cli import flags, login
 from hames.cli.config import notes
@@ -195,10 +195,8 @@ def _places(options: Options) -> list[DoctorFinding]:
 
 async def _store(address: str) -> DoctorFinding:
     """Whether the database that keeps threads can be used."""
-    from hames.store.postgres.upkeep import report
-
     try:
-        found = await report(address)
+        found = await database_report(address)
     except HarnessError as problem:
         return DoctorFinding(name="store", good=False, says=str(problem))
     kept = f"synchronous_commit {found.synchronous_commit}" + (f", standbys {found.standbys}" if found.standbys else "")
