@@ -194,7 +194,7 @@ def database_store(address: str, *, name: str = "") -> "PostgresStore":
 
 
 async def database_report(address: str) -> "DatabaseReport":
-    """What a database says of itself. Raises `HarnessError`."""
+    """What an operator should know of a database. Raises `Misconfigured`, `StorageFailed`."""
     from hames.store.postgres.upkeep import report
 
     return await report(address)

@@ -65,10 +65,8 @@ def run(args: Namespace) -> int:
 async def _check(address: str) -> int:
     found = await upkeep.report(address)
     print(f"{found.address}: PostgreSQL {found.server}, tables of version {found.version}")
-    print(
-        f"{found.threads} thread{'s' * (found.threads != 1)} ({found.running} with a running turn,"
-        f" {found.packed} packed), {found.nodes} live nodes"
-    )
+    about = f"{found.running} with a running turn, {found.packed} packed"
+    print(f"{found.threads} thread{'s' * (found.threads != 1)} ({about}), {found.nodes} live nodes")
     problems = found.problems
     if found.version == VERSION:
         store = database_store(address)
