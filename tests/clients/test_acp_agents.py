@@ -202,7 +202,7 @@ async def test_it_works_behind_a_protocol(
             assert greeting[-1].text.endswith("Hello from the loopback model.")
             made = await turn(client, "Make it", asked=COMMAND)
             assert ("command", "completed") in [(one.kind, one.outcome) for one in made]
-            assert made[-1].text.endswith("It is made.")
+            assert any(one.text.endswith("It is made.") for one in made)
             assert (place.work / "made-by-agent").exists()
             thread = client.thread
         async with CLIENTS[protocol](place) as client:
@@ -212,7 +212,10 @@ async def test_it_works_behind_a_protocol(
 
 
 @pytest.mark.parametrize("name", ["claude v2", "claude v1"])
-async def test_it_works_in_the_terminal(name: str, tmp_path: Path, programs: str) -> None:
+async def test_it_works_in_the_terminal(
+    name: str, tmp_path: Path, programs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tmux_terminal.SECONDS", SECONDS)
     agent = AGENTS[name]
     async with behind(agent, tmp_path, programs) as place:
         terminal = Terminal(tmp_path)
@@ -222,11 +225,10 @@ async def test_it_works_in_the_terminal(name: str, tmp_path: Path, programs: str
             terminal.start("--agent", "claude", "--approval-policy", "always", columns=100, rows=40)
             terminal.shows("claude")
             terminal.types("Make it")
-            terminal.press("Enter")
-            terminal.shows(COMMAND, seconds=SECONDS)
-            terminal.shows("Run this command", seconds=SECONDS)
+            terminal.presses("Enter")
+            terminal.shows(COMMAND)
             terminal.types("y")
-            terminal.shows("It is made.", seconds=SECONDS)
+            terminal.shows("It is made.")
             terminal.tmux("kill-server")
 
         await anyio.to_thread.run_sync(drive)
