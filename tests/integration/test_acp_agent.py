@@ -234,6 +234,7 @@ async def test_an_agent_that_is_killed_is_started_again_and_its_session_goes_on(
     assert "look before you run it again" in seen
 
 
+@pytest.mark.slow
 async def test_an_agent_that_is_killed_again_and_again_ends_the_turn_in_words(tmp_path: Path) -> None:
     turns = await play(tmp_path, "always-killed", "better")
     assert turns[0].error is not None
@@ -255,6 +256,7 @@ async def test_a_killed_agent_is_not_started_again_where_turns_end_after_a_crash
     assert "agent_restarted" not in NOTICES
 
 
+@pytest.mark.slow
 @VERSIONS
 async def test_output_of_its_commands_streams(tmp_path: Path, version: str) -> None:
     [turn] = await play(tmp_path, "stream", version=version)
@@ -263,11 +265,13 @@ async def test_output_of_its_commands_streams(tmp_path: Path, version: str) -> N
     assert (command.command, command.output, command.exit_code) == ("seq 2", "1\n2\n", 0)
 
 
+@pytest.mark.slow
 async def test_a_whole_message_adds_what_was_not_streamed_of_it(tmp_path: Path) -> None:
     [turn] = await play(tmp_path, "whole", version="2")
     assert [one.text for one in of(turn, AgentMessage)] == ["All of it.", "You said: whole"]  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 @VERSIONS
 async def test_two_questions_at_once_are_both_asked(tmp_path: Path, version: str) -> None:
     [turn] = await play(tmp_path, "two", version=version)
@@ -362,6 +366,7 @@ async def test_plans_and_reviews_run_in_its_mode_that_changes_nothing(tmp_path: 
         assert state.turns[-1].status == "completed", state.turns[-1].error
 
 
+@pytest.mark.slow
 async def test_its_own_summary_is_asked_for_with_its_command(tmp_path: Path) -> None:
     house = make_engine(tmp_path, "2")
     async with house:

@@ -118,6 +118,7 @@ async def test_deltas_count_as_kept_in_order_and_before_their_bundle(stores: Ope
 # -- connections that are lost
 
 
+@pytest.mark.slow
 async def test_records_are_kept_once_though_connections_are_lost_all_the_time(stores: Open, database: str) -> None:
     store = stores()
     log = await store.create(HERE)
@@ -134,6 +135,7 @@ async def test_records_are_kept_once_though_connections_are_lost_all_the_time(st
     assert told == list(range(1, 41, 2))
 
 
+@pytest.mark.slow
 async def test_facts_outlive_a_killed_server_and_appends_wait_for_it() -> None:
     await kill_the_server(kills=1)
 
@@ -185,6 +187,7 @@ async def kill_the_server(*, kills: int) -> None:
 # -- following
 
 
+@pytest.mark.slow
 async def test_without_hints_a_follower_hears_everything_all_the_same(stores: Open) -> None:
     writer, reader = stores(notifies=False), stores(notifies=False)
     log = await writer.create(HERE)
@@ -374,6 +377,7 @@ async def test_an_inbox_gives_each_command_once_and_its_first_answer(stores: Ope
     assert await owner.inbox.receive([HERE]) == []
 
 
+@pytest.mark.slow
 def test_threads_are_copied_between_files_and_a_database(
     database: str, postgres: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

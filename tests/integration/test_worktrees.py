@@ -168,6 +168,7 @@ async def test_worktrees_of_threads_do_not_touch_each_other_and_hooks_stay_guard
         assert names["other"].commits == ()
 
 
+@pytest.mark.slow
 async def test_uncommitted_changes_are_said_and_taken_along_on_request(
     workspace: Path, environment: Mapping[str, str]
 ) -> None:
@@ -251,6 +252,7 @@ async def test_work_that_is_nowhere_else_is_dropped_only_by_name(
         assert list((workspace / ".git" / "worktrees").glob("*")) == []
 
 
+@pytest.mark.slow
 async def test_where_there_is_no_commit_no_repository_or_no_free_name_a_sentence_says_so(
     workspace: Path, environment: Mapping[str, str], tmp_path: Path
 ) -> None:
@@ -351,6 +353,7 @@ async def test_a_submodule_is_refused_and_its_parent_is_not(
             await started(engine)
 
 
+@pytest.mark.slow
 async def test_nothing_that_a_kill_leaves_is_unknown_or_cannot_be_dropped(
     workspace: Path, environment: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -395,6 +398,7 @@ async def test_nothing_that_a_kill_leaves_is_unknown_or_cannot_be_dropped(
             await finish(engine, "drop", "swapped")
 
 
+@pytest.mark.slow
 async def test_what_is_committed_on_no_branch_or_on_another_one_is_not_forgotten(
     workspace: Path, environment: Mapping[str, str]
 ) -> None:

@@ -46,6 +46,7 @@ async def ended(engine: Engine, thread_id: str) -> ThreadState:
     return state
 
 
+@pytest.mark.slow
 async def test_a_turn_started_on_a_gateway_runs_on_a_worker(database: str) -> None:
     async with node(database, slots=0, name="gate") as gate:
         thread = await created(gate)
@@ -111,6 +112,7 @@ async def test_an_approval_asked_on_one_node_is_answered_from_another_after_the_
         there.close()
 
 
+@pytest.mark.slow
 async def test_every_command_works_from_every_node(database: str) -> None:
     go = anyio.Event()
     model = ScriptedModel(
@@ -167,6 +169,7 @@ async def standing(engine: Engine, thread_id: str, wanted: str) -> str:
     return found
 
 
+@pytest.mark.slow
 async def test_a_node_that_is_stopped_hands_its_turns_over_at_once(database: str) -> None:
     async with AsyncExitStack() as stack:
         b = await stack.enter_async_context(node(database, ScriptedModel([say("Done.")]), name="b", slots=0))
@@ -185,6 +188,7 @@ async def test_a_node_that_is_stopped_hands_its_turns_over_at_once(database: str
         watcher.close()
 
 
+@pytest.mark.slow
 async def test_a_turn_waits_for_its_place_says_so_once_and_goes_on_there(cluster: Cluster, database: str) -> None:
     async with AsyncExitStack() as stack:
         gate = await stack.enter_async_context(node(database, slots=0, name="gate"))
@@ -204,6 +208,7 @@ async def test_a_turn_waits_for_its_place_says_so_once_and_goes_on_there(cluster
         assert not any(isinstance(event, Noticed) and event.name == "place_gone" for event in events(rest))
 
 
+@pytest.mark.slow
 async def test_a_turn_whose_place_is_gone_ends_if_the_thread_says_so(database: str) -> None:
     async with AsyncExitStack() as stack:
         gate = await stack.enter_async_context(node(database, slots=0, name="gate"))
@@ -219,6 +224,7 @@ async def test_a_turn_whose_place_is_gone_ends_if_the_thread_says_so(database: s
         assert state.turns[0].status == "interrupted"
 
 
+@pytest.mark.slow
 async def test_a_turn_that_loses_its_node_three_times_ends(cluster: Cluster, database: str) -> None:
     async with AsyncExitStack() as stack:
         gate = await stack.enter_async_context(node(database, slots=0, name="gate"))
@@ -241,6 +247,7 @@ async def test_a_turn_that_loses_its_node_three_times_ends(cluster: Cluster, dat
         assert "3 times" in end.error.message
 
 
+@pytest.mark.slow
 async def test_a_gateway_without_workers_says_so(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_peers, "ANSWER_SECONDS", 0.2)
     monkeypatch.setattr(sharing, "PATIENCE_SECONDS", 0.1)

@@ -30,6 +30,8 @@ EXCEPTIONS = {
     ("sandbox/proof/targets.py", "shutil.which"),
     # bubblewrap is looked for in a fixed list of directories of the system.
     ("sandbox/walls/probe.py", "shutil.which"),
+    # git of a worktree runs inside the sandbox, by the PATH of commands there.
+    ("worktrees/git.py", "argv of git"),
 }
 INTERPRETERS = ("python", "python3", "git", "node", "npx", "rg", "codex")
 

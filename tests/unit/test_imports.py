@@ -50,7 +50,7 @@ def test_every_room_keeps_to_its_floor() -> None:
         ("Floors see only what is below them", "store/sin.py", "import hames.server"),
         ("Floors see only what is below them", "closet.py", ""),
         ("Protocols do not know each other", "protocols/session.py", "import hames.protocols.rpc_session"),
-        ("Protocols do not know each other", "protocols/agui.py", ""),
+        ("Protocols do not know each other", "protocols/unheard.py", ""),
         ("No room has a cycle inside", "domain/ids.py", "import hames.domain.items"),
         ("Words, codecs and protocols touch no file", "domain/sin.py", "import time"),
         ("Words, codecs and protocols touch no file", "codecs/lines.py", "from os import path"),

@@ -18,9 +18,9 @@ from hames.server.http.routes import endpoint
 from hames.stdio.principals import Principal
 from hames.testing.fakes.clock import FakeClock
 
-NOT_CHANGING = {"ListThreads", "ReadThread", "ListServers", "ListProcesses", "ReadContext"}
-OBSERVER = {"ListThreads", "ReadThread", "ListServers", "ListProcesses", "ResumeThread"}
-APPROVER = {"ResolveApproval", "RunProgram"}
+NOT_CHANGING = {"ListThreads", "ReadThread", "ListServers", "ListProcesses", "ListWorktrees", "ReadContext"}
+OBSERVER = {"ListThreads", "ReadThread", "ListServers", "ListProcesses", "ListWorktrees", "ResumeThread"}
+APPROVER = {"FinishWorktree", "ResolveApproval", "RunProgram"}
 
 
 def example(kind: type[Command]) -> Command:

@@ -108,8 +108,6 @@ class JsonlLog:
         return records or await to_thread.run_sync(lambda: _scan(self._fd, self.thread_id, self._claim).records)
 
     async def append(self, records: Sequence[Record], *, sync: bool = False) -> None:
-        if not records:
-            return
         self._append(records)
         with contextlib.suppress(OSError):  # what it holds is older than the log, and passed over
             if self._live_fd is not None:

@@ -308,7 +308,7 @@ def _turn_interrupt(params: Params) -> InterruptTurn:
 def _review_start(params: Params) -> StartReview:
     given = read(params, m.ReviewStartParams)
     target = _target(given.target)
-    return StartReview(thread_id=thread_id(given.thread_id), target=target, reviewer=given.reviewer)
+    return StartReview(thread_id=thread_id(given.thread_id), target=target, reviewer=given.reviewer or "")
 
 
 def _target(target: m.ReviewTarget) -> ReviewTarget:

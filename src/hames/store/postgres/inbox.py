@@ -37,7 +37,7 @@ class SentCommand(Value):
     body: bytes
 
 
-class Inbox:
+class NodeInbox:
     """`node_id` is the sender of what is sent here."""
 
     def __init__(self, connections: Connections, hints: Hints, node_id: str) -> None:

@@ -15,7 +15,7 @@ WORDS_BYTES: Final = 500_000
 _WORD = re.compile(r"[^\W_]+")
 
 
-class Words(NamedTuple):
+class SearchedWords(NamedTuple):
     """A row of `hames.words`."""
 
     thread: str
@@ -24,7 +24,7 @@ class Words(NamedTuple):
     words: str
 
 
-def words_of(record: Record) -> Words | None:
+def words_of(record: Record) -> SearchedWords | None:
     """None: the record has nothing to be found by."""
     if not (text := searchable(record)):
         return None
@@ -36,7 +36,7 @@ def words_of(record: Record) -> Words | None:
         if len(words) >= MOST_WORDS or size > WORDS_BYTES:
             break
         words.append(word)
-    return Words(record.thread_id, record.seq, text, " ".join(words))
+    return SearchedWords(record.thread_id, record.seq, text, " ".join(words))
 
 
 def plain_words(text: str) -> list[str]:

@@ -15,7 +15,7 @@ from hames.store.index import PageQuery
 from hames.store.places import THREAD_ID
 from hames.store.postgres.following import Following
 from hames.store.postgres.hints import LISTS, Hints
-from hames.store.postgres.inbox import Inbox
+from hames.store.postgres.inbox import NodeInbox
 from hames.store.postgres.lease import LEASE_SECONDS, RENEW_SECONDS, Lease
 from hames.store.postgres.listing import list_page, listed_row
 from hames.store.postgres.log import PostgresLog
@@ -107,7 +107,7 @@ class PostgresStore:
         self.fenced_listeners: list[Callable[[ThreadId], None]] = []
         """Called with a thread of ours that another node has taken over."""
         self._following = Following(self.connections, self.hints)
-        self.inbox = Inbox(self.connections, self.hints, self.lease.node_id)
+        self.inbox = NodeInbox(self.connections, self.hints, self.lease.node_id)
         self._open: dict[ThreadId, PostgresLog] = {}
         self._opening: set[ThreadId] = set()
         self.places: list[str] | None = None

@@ -19,7 +19,7 @@ from hames.domain.events import Record
 from hames.domain.ids import ThreadId
 from hames.store.lines import line, merge_deltas
 from hames.store.postgres.connection import HELD_SECONDS, RETRY_SECONDS, is_connection_lost
-from hames.store.postgres.search import Words, words_of
+from hames.store.postgres.search import SearchedWords, words_of
 
 if TYPE_CHECKING:
     from asyncpg import Connection
@@ -234,8 +234,8 @@ class Lane:
                     log.exception("batch.not_written")
                     batch.fail(problem)
 
-    def _take(self) -> "Batch":
-        batch = Batch(self._commit)
+    def _take(self) -> "WriteBatch":
+        batch = WriteBatch(self._commit)
         later: list[Append] = []
         for one in self._appends:
             if one.thread.dead is not None:
@@ -255,7 +255,7 @@ class Lane:
         self._marks = {}
         return batch
 
-    async def _write(self, batch: "Batch") -> None:
+    async def _write(self, batch: "WriteBatch") -> None:
         """Tries again for as long as the database is gone."""
         while True:
             try:
@@ -286,7 +286,7 @@ class Lane:
             self._changed(changed)
 
 
-class Batch:
+class WriteBatch:
     """Everything that waited, as columns of one statement."""
 
     def __init__(self, commit: str) -> None:
@@ -339,7 +339,7 @@ class Batch:
     def _columns(self) -> tuple[object, ...]:
         wanted: list[tuple[str, int, int, int, bool | None]] = []
         facts: list[tuple[str, int, bytes]] = []
-        words: list[Words] = []
+        words: list[SearchedWords] = []
         held: list[tuple[str, int]] = []
         jots: list[tuple[str, int, int, bytes]] = []
         for thread_id in sorted(self.threads):  # in one order, or two nodes could wait for each other

