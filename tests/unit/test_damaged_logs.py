@@ -296,7 +296,7 @@ async def test_whoever_is_killed_while_deleting_leaves_nothing(tmp_path: Path, m
         await titles(the_engine)
     a_store = store(tmp_path)
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr("hames.store.deletion.shutil.rmtree", killed)
+        patched.setattr("shutil.rmtree", killed)
         await a_store.delete(thread.id)
     await a_store.close()
     assert (tmp_path / ".harness" / DELETED).is_dir()
