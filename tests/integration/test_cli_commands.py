@@ -162,7 +162,7 @@ def test_a_command_offers_the_shared_flags_it_has_a_use_for() -> None:
         for name, found in flags_of_commands().items()
     }
     everything = set(SHARED)
-    for name in ("tui", "run", "exec", "harness", "app-server", "acp", "stdio", "serve", "runner"):
+    for name in ("tui", "run", "exec", "harness", "app-server", "acp", "stdio", "serve", "worker", "runner"):
         assert set(shared.pop(name)) == everything, name
     assert {name: found for name, found in shared.items() if found} == {
         "threads": ["--cwd", "--data-dir"],

@@ -13,7 +13,7 @@ from hames.config.load import load
 ROOT = Path(__file__).parents[2]
 TUTORIAL = (ROOT / "docs" / "clients.md").read_text().partition("## Step by step")[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-SECTIONS = {"mcp_servers", "providers", "language_servers"}
+SECTIONS = {"agents", "mcp_servers", "providers", "language_servers"}
 """The tables that a configuration file of ours may have."""
 
 

@@ -85,7 +85,7 @@ class Fence(RuleBasedStateMachine):
 
     async def take_over(self, node: Node) -> None:
         await node.connection.execute("update hames.thread set owner = null where id = $1", self.thread)
-        row = await node.connection.fetchrow(TAKE, self.thread, node.name, 99)
+        row = await node.connection.fetchrow(TAKE, self.thread, node.name, 99, None)
         assert row is not None
         rows = await node.connection.fetch(ROWS, self.thread)
         node.epoch, node.head, node.read = row[0], rows[-1][0] if rows else 0, [body for _, body in rows]

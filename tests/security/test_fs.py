@@ -496,8 +496,8 @@ async def test_fs_10_a_link_planted_at_a_temporary_name_is_not_written_through(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     monkeypatch.setattr(atomic, "_DESCRIPTORS", way)
-    monkeypatch.setattr(atomic.secrets, "token_hex", lambda _: "guessed")
-    planted = scene.inside / ".hames-guessed.tmp"
+    monkeypatch.setattr(atomic.os, "urandom", bytes)
+    planted = scene.inside / f".hames-{bytes(8).hex()}.tmp"
     planted.symlink_to(scene.outside / "file")
     async with workshop(scene.inside) as shop:
         await refused(shop, scene, "edit", path="honest", old_string="plain", new_string="changed")

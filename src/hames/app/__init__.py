@@ -422,7 +422,7 @@ def has_chosen_policy(options: Options) -> bool:
 
 def own_default_policy(options: Options) -> ApprovalPolicy:
     """Of threads that our own page starts, as the terminal starts its own: `auto` where the sandbox was proved."""
-    if options.settings["approval_policy"].origin != "default":
+    if has_chosen_policy(options):
         return options.approval_policy
     from hames.config.sandbox_proof import is_sandbox_proved
 

@@ -1239,7 +1239,7 @@ export interface TurnInterruptParams {
 export interface ReviewStartParams {
   threadId: string;
   target: UncommittedChanges | BaseBranch | Commit | Custom;
-  reviewer?: string;
+  reviewer?: string | null;
   _meta?: unknown;
 }
 export interface UncommittedChanges {
