@@ -187,8 +187,7 @@ class Stage:
         prompt, step = _cue(request)
         scene = prompt[0]
         replies = _made_for(prompt, request, step) or SCENES.get(scene, SCENES["hello"])
-        # A reminder of the engine, after the last reply, is answered in a few words.
-        reply = replies[step] if step < len(replies) else [say("Nothing is left to do.")]
+        reply = replies[min(step, len(replies) - 1)]
         async for event in ScriptedModel(reply).stream(request):
             if scene in PACED:
                 await anyio.sleep(PACED[scene])

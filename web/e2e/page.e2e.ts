@@ -115,7 +115,7 @@ test("a change is shown unified and side by side, and the thread's changes in on
   const { page } = await onThread();
   await ask(page, "edits please");
   await page.getByRole("button", { name: /^Yes, once/ }).click();
-  await talk(page).getByText("Changed.").waitFor();
+  await talk(page).getByText("Changed.").first().waitFor();
   const diff = page.getByRole("group", { name: "Changes to src/login.py" }).first();
   expect(await diff.locator("tr.add").count()).toBe(1);
   expect(await diff.locator("tr.delete").count()).toBe(1);

@@ -192,7 +192,7 @@ describe.skipIf(python() === undefined)("on the real server", () => {
     const { page } = await onThread();
     await ask(page, "change it");
     const yes = page.getByRole("button", { name: /^Yes, once/ });
-    const done = talk(page).getByText("Changed.");
+    const done = talk(page).getByText("Changed.").first();
     await yes.or(done).first().waitFor();
     if (await yes.isVisible()) await yes.click();
     await done.waitFor();
