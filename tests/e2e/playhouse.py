@@ -187,7 +187,9 @@ class Stage:
         prompt, step = _cue(request)
         scene = prompt[0]
         replies = _made_for(prompt, request, step) or SCENES.get(scene, SCENES["hello"])
-        reply = replies[min(step, len(replies) - 1)]
+        # What comes after the last reply of several is a reminder of the engine.
+        done = step >= len(replies) > 1
+        reply = [say("Nothing is left to do.")] if done else replies[min(step, len(replies) - 1)]
         async for event in ScriptedModel(reply).stream(request):
             if scene in PACED:
                 await anyio.sleep(PACED[scene])

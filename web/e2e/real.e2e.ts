@@ -63,7 +63,7 @@ describe.skipIf(python() === undefined)("on the real server", () => {
     await page.getByText("1 change undone").first().waitFor();
     await eventually(() => Promise.resolve(house.file("done.txt")), null);
     await box(page).fill("/redo");
-    await page.keyboard.press("Enter");
+    await box(page).press("Enter");
     await page.getByRole("button", { name: "Redo 1 change" }).click();
     await page.getByText("1 change redone").first().waitFor();
     await eventually(() => Promise.resolve(house.file("done.txt")), "");
