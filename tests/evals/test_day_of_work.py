@@ -72,7 +72,7 @@ async def test_auto_asks_for_exactly_what_leaves_the_sandbox_or_is_protected(mod
     for action, reason in zip(DAY, asked, strict=True):
         if action["asks"] or mode == "auto":
             assert bool(reason) == bool(action["asks"]), (action, reason)
-            by_host = mode == "auto" and action["tool"] == "web_fetch"  # there a question is about the host
-            assert ("not an allowed host" if by_host else action["asks"]) in reason, (action, reason)
+            by_host = mode == "ask" and "host" in action["asks"]  # there the question is about the whole command
+            assert by_host or action["asks"] in reason, (action, reason)
     count = sum(map(bool, asked))
     assert count == sum(map(bool, wanted)) if mode == "auto" else count > 2 * sum(map(bool, wanted))
