@@ -234,7 +234,7 @@ async def _ignore(_progress: float, _total: float | None, _message: str | None) 
     pass
 
 
-async def test_http_refuses_strangers_other_sites_and_observers(tmp_path: Path) -> None:
+async def test_http_refuses_strangers_and_other_sites(tmp_path: Path) -> None:
     initialize = {
         "jsonrpc": "2.0",
         "id": 1,

@@ -20,6 +20,8 @@ from hames.domain.items import AgentMessage, TextInput, UserMessage
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.store.postgres.connection import connect
+from hames.store.postgres.letters import PostgresLetters
+from hames.store.postgres.nodes import PostgresNodes
 from hames.store.postgres.store import PostgresStore
 from hames.store.postgres.upkeep import migrate_database, pack_old
 from hames.testing.checks.store import check_store, jot
@@ -358,23 +360,19 @@ async def test_packed_threads_are_read_as_before_and_unpacked_when_they_are_used
     assert len(await store.read(thread.id)) == len(before.records) + 1
 
 
-async def test_an_inbox_gives_each_command_once_and_its_first_answer(stores: Open) -> None:
+async def test_a_command_is_received_once_and_its_answer_reaches_the_sender(stores: Open) -> None:
     asker, owner = stores(), stores()
     await (await owner.create(HERE)).append([note(1)])
+    letters = PostgresLetters(owner, PostgresNodes(owner, name="owner", slots=1))
     for _ in range(2):  # a second try after a lost connection
-        await asker.inbox.send(HERE, b"do it", client_id="command_1", who="alice")
-    [command] = await owner.inbox.receive([HERE, ThreadId("ses_other")])
-    assert (command.thread_id, command.body, command.who) == (HERE, b"do it", "alice")
+        await asker.inbox.send(HERE, b"do it", client_id="command_1")
+    [letter] = await letters.receive([HERE, ThreadId("ses_other")])
+    assert (letter.key, letter.thread_id, letter.body, letter.repeated) == ("command_1", HERE, b"do it", False)
+    assert await letters.receive([HERE]) == []
     assert await asker.inbox.wait(HERE, "command_1", 0.01) is None
     async with anyio.create_task_group() as tasks:
-
-        async def answer() -> None:
-            await owner.inbox.answer(command, b"done")
-            await owner.inbox.answer(command, b"done twice")
-
-        tasks.start_soon(answer)
+        tasks.start_soon(letters.answer, letter.key, b"done")
         assert await asker.inbox.wait(HERE, "command_1", 60) == b"done"
-    assert await owner.inbox.receive([HERE]) == []
 
 
 @pytest.mark.slow

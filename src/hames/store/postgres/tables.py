@@ -68,7 +68,6 @@ create table hames.inbox (
     thread text not null,
     client_id text not null unique,
     sender text not null,
-    who text not null default '',
     body bytea not null,
     taken_by text,
     answer bytea,
@@ -115,12 +114,6 @@ create table hames.presence (
     until timestamptz not null,
     primary key (thread, node)
 );
-
-create table hames.key (
-    name text primary key,
-    body bytea not null,
-    until timestamptz
-);
 """
 
 MIGRATIONS: Final = (_FIRST,)
@@ -129,7 +122,7 @@ VERSION: Final = len(MIGRATIONS)
 GATEWAY_GRANTS: Final = (
     "grant usage on schema hames to {role}",
     "grant select on all tables in schema hames to {role}",
-    "grant insert, update, delete on hames.inbox, hames.presence, hames.node, hames.blob, hames.key to {role}",
+    "grant insert, update, delete on hames.inbox, hames.presence, hames.node, hames.blob to {role}",
     # A gateway creates threads, and gives them to a worker.
     "grant insert, update on hames.thread, hames.listed to {role}",
     "grant insert on hames.ev, hames.words to {role}",
