@@ -398,3 +398,13 @@ async def test_a_browser_signs_in_with_a_token_typed_in_place_of_a_code(tmp_path
         assert (status["role"], status["user"]) == ("observer", "observer-1")
         TokenFile(tmp_path / "state").revoke("observer-1")
         assert (await browser.get("/status")).status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/agui", "/v1/responses", "/v1/chat/completions"])
+async def test_an_observer_runs_nothing_through_the_apis_of_others(tmp_path: Path, path: str) -> None:
+    async with house(tmp_path, ScriptedModel([say("Hi")])) as here, http(here.server) as client:
+        before = await here.everything()
+        answer = await client.post(path, json={}, headers=here.headers("observer"))
+        assert (answer.status_code, "observer" in answer.text) == (403, True)
+        assert (await client.post(path, json={}, headers=here.headers("driver"))).status_code != 403
+        assert await here.everything() == before
