@@ -17,7 +17,7 @@ from hames.codecs.lines import Line
 from hames.core.engine import Engine
 from hames.domain.policy import ApprovalPolicy
 from hames.protocols.run_session import EVENTS, KnownThreads, MakeRunSession, RunSession
-from hames.server.http.reply import ALWAYS, HttpRefusal
+from hames.server.http.reply import ALWAYS, HttpRefusal, until_gone
 from hames.stdio.connection import Connection
 from hames.stdio.principals import Principal
 
@@ -183,7 +183,7 @@ class _RunResponse(Response):
         finished = False
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_until_gone, receive, tasks)
+                tasks.start_soon(until_gone, receive, tasks)
                 await self._send(send)
                 finished = True
                 tasks.cancel_scope.cancel()
@@ -213,9 +213,3 @@ class _RunResponse(Response):
                 break
             data = await run.read()
         await send({"type": "http.response.body", "body": b""})
-
-
-async def _until_gone(receive: Receive, tasks: TaskGroup) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    tasks.cancel_scope.cancel()

@@ -5,8 +5,6 @@ has an event stream of its own (`Acp-Session-Id`). A connection that nobody read
 while; its turns go on, and the client can load their sessions on a new connection.
 """
 
-import logging
-import secrets
 from collections.abc import Callable, Sequence
 
 import anyio
@@ -16,23 +14,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from hames.codecs.jsontext import Repeated, Unreadable, encode, parse
+from hames.codecs.jsontext import encode
 from hames.core.engine import Engine
 from hames.domain.json import Json
 from hames.protocols.session import Session
 from hames.server.acp.streams import CONNECTION, ClientStreams, EventStream
 from hames.server.guard.gate import ACP
 from hames.server.guard.middleware import LIMITS
-from hames.server.http.reply import ALWAYS, HttpRefusal
+from hames.server.http.reply import ALWAYS, EVENT_HEADERS, HttpRefusal, until_gone
 from hames.server.http.request_body import read_body
 from hames.server.http.routes import Endpoint, endpoint, principal_of
-from hames.stdio.connection import Connection, read_lines
+from hames.server.http.rpc_clients import RpcClients, check_accepts_events, parse_message
 from hames.stdio.principals import Principal
 
-log = logging.getLogger(__name__)
-
 CONNECTION_HEADER, SESSION_HEADER = "acp-connection-id", "acp-session-id"
-MAX_CONNECTIONS = 256
 IDLE_SECONDS = 120.0
 GREETING_SECONDS = 30.0
 OF_SESSIONS = frozenset(
@@ -49,11 +44,6 @@ OF_SESSIONS = frozenset(
     }
 )
 """What a client sends with the header of its session."""
-HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"x-accel-buffering", b"no"),
-    *((name.lower().encode(), value.encode()) for name, value in ALWAYS.items()),
-]
 
 
 class HttpConnection:
@@ -65,7 +55,14 @@ class HttpConnection:
         self.streams = ClientStreams()
         self.incoming = incoming
         self.seen_at = 0.0
-        """When it last said something, or stopped reading."""
+
+    @property
+    def is_read(self) -> bool:
+        return self.streams.is_read
+
+    def end(self) -> None:
+        self.incoming.close()
+        self.streams.end()
 
     async def send(self, line: bytes) -> None:
         # A body is a message, whatever is in it. CR is blank to JSON where LF is, and forbidden where LF is.
@@ -74,14 +71,11 @@ class HttpConnection:
 
 class AcpEndpoint:
     def __init__(self, engine: Engine, make_session: Callable[[], Session], tasks: TaskGroup) -> None:
-        self._engine = engine
         self._make_session = make_session
-        self._tasks = tasks
-        self._connections: dict[str, HttpConnection] = {}
-
-    @property
-    def count(self) -> int:
-        return len(self._connections)
+        self._connections = RpcClients[HttpConnection](
+            engine, tasks, header="Acp-Connection-Id", noun="connection", idle_seconds=IDLE_SECONDS
+        )
+        self.close, self.expire = self._connections.close, self._connections.expire
 
     def endpoints(self) -> Sequence[Endpoint]:
         return [
@@ -90,39 +84,18 @@ class AcpEndpoint:
             endpoint(f"DELETE {ACP}", self._delete, needs="driver", code=202),
         ]
 
-    def close(self, _why: str) -> None:
-        for connection in list(self._connections.values()):
-            self._end(connection)
-
-    async def expire(self) -> None:
-        """Closes connections whose client has gone, for as long as the server runs."""
-        while True:
-            await self._engine.clock.sleep(IDLE_SECONDS / 4)
-            now = self._engine.clock.monotonic()
-            for connection in list(self._connections.values()):
-                if connection.streams.is_read:
-                    connection.seen_at = now
-                elif now - connection.seen_at > IDLE_SECONDS:
-                    log.info("acp.idle", extra={"connection": connection.name})
-                    self._end(connection)
-
-    def _end(self, connection: HttpConnection) -> None:
-        self._connections.pop(connection.name, None)
-        connection.incoming.close()
-        connection.streams.end()
-
     # -- requests
 
     async def _post(self, request: Request) -> Response:
         """Send one message of the Agent Client Protocol."""
         body = await read_body(request, LIMITS[ACP])
-        message = _message(body)
+        message = parse_message(body)
         name = request.headers.get(CONNECTION_HEADER)
         if message.get("method") == "initialize" and "id" in message:
             if name:
                 raise HttpRefusal(400, "initialize is not allowed on a connection that exists")
             return await self._initialize(body, principal_of(request))
-        connection = self._connection(request)
+        connection = self._connections.find(request)
         session = _session_of(message, request)
         if "id" in message and "method" in message:
             answered_at = CONNECTION if message["method"] == "session/load" else session
@@ -134,39 +107,23 @@ class AcpEndpoint:
         return Response(status_code=202, headers=ALWAYS)
 
     async def _initialize(self, body: bytes, principal: Principal) -> Response:
-        if len(self._connections) >= MAX_CONNECTIONS:
-            raise HttpRefusal(503, "too many connections are open")
+        name = self._connections.new_name()
         incoming, chunks = anyio.create_memory_object_stream[bytes](16)
-        connection = HttpConnection(secrets.token_urlsafe(18), incoming, principal)
-        connection.seen_at = self._engine.clock.monotonic()
-        self._connections[connection.name] = connection
-
-        async def serve() -> None:
-            async with anyio.create_task_group() as tasks, chunks:
-                served = Connection(self._engine, self._make_session(), connection.streams, tasks, principal)
-                try:
-                    await served.open()
-                    await served.serve(read_lines(chunks))
-                finally:
-                    self._end(connection)
-                    await served.finish()
-                    tasks.cancel_scope.cancel()
-
-        self._tasks.start_soon(serve)
+        connection = HttpConnection(name, incoming, principal)
+        self._connections.serve(connection, self._make_session(), connection.streams, chunks)
         await connection.send(body)
         with anyio.move_on_after(GREETING_SECONDS):
             await connection.streams.first.wait()
         if not connection.streams.greeting:
-            self._end(connection)
+            self._connections.end(connection)
             raise HttpRefusal(500, "initialize was not answered", "InternalServerError")
         headers = {**ALWAYS, CONNECTION_HEADER: connection.name}
         return Response(connection.streams.greeting, 200, headers, "application/json")
 
     async def _get(self, request: Request) -> Response:
         """Receive the messages of a connection, or of one of its sessions, as server-sent events."""
-        if "text/event-stream" not in request.headers.get("accept", "").lower():
-            raise HttpRefusal(406, "this is a stream of events: accept text/event-stream")
-        connection = self._connection(request)
+        check_accepts_events(request)
+        connection = self._connections.find(request)
         stream = connection.streams.stream(request.headers.get(SESSION_HEADER) or CONNECTION)
         if stream.has_reader:
             raise HttpRefusal(409, "somebody reads this stream already")
@@ -174,19 +131,8 @@ class AcpEndpoint:
 
     async def _delete(self, request: Request) -> Response:
         """End a connection."""
-        self._end(self._connection(request))
+        self._connections.end(self._connections.find(request))
         return Response(status_code=202, headers=ALWAYS)
-
-    def _connection(self, request: Request) -> HttpConnection:
-        name = request.headers.get(CONNECTION_HEADER)
-        if not name:
-            raise HttpRefusal(400, "the header Acp-Connection-Id is missing")
-        connection = self._connections.get(name)
-        # The name of a connection is no key to it: only whoever opened it may use it.
-        if connection is None or connection.principal.access != principal_of(request).access:
-            raise HttpRefusal(404, "no such connection: it has ended, or the server was restarted")
-        connection.seen_at = self._engine.clock.monotonic()
-        return connection
 
 
 class _EventsResponse(Response):
@@ -199,37 +145,19 @@ class _EventsResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+            await send({"type": "http.response.start", "status": 200, "headers": EVENT_HEADERS})
             if scope["method"] == "HEAD":
                 await send({"type": "http.response.body", "body": b""})
                 return
             await send({"type": "http.response.body", "body": b"", "more_body": True})
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_until_gone, receive, tasks)
+                tasks.start_soon(until_gone, receive, tasks)
                 while data := await self._stream.read():
                     await send({"type": "http.response.body", "body": data, "more_body": True})
                 await send({"type": "http.response.body", "body": b""})
                 tasks.cancel_scope.cancel()
         finally:
             self._stream.has_reader = False
-
-
-async def _until_gone(receive: Receive, tasks: TaskGroup) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    tasks.cancel_scope.cancel()
-
-
-def _message(body: bytes) -> dict[str, Json]:
-    try:
-        value = parse(body)
-    except (Unreadable, Repeated) as why:
-        raise HttpRefusal(400, str(why)) from None
-    if isinstance(value, list):
-        raise HttpRefusal(400, "batches are not supported")
-    if not isinstance(value, dict):
-        raise HttpRefusal(400, "a message is a JSON object")
-    return value
 
 
 def _session_of(message: dict[str, Json], request: Request) -> str:

@@ -11,18 +11,12 @@ from starlette.types import Receive, Scope, Send
 from hames.protocols.session import Session
 from hames.server.guard.identities import PRINCIPAL
 from hames.server.http.connection import CONNECTION, GuardedProtocol
-from hames.server.http.reply import ALWAYS, error_reply
+from hames.server.http.reply import EVENT_HEADERS, error_reply
 from hames.server.slow_clients import Payload, Writer
 from hames.stdio.connection import Connection
 from hames.stdio.principals import Principal
 
 log = logging.getLogger(__name__)
-
-HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"x-accel-buffering", b"no"),
-    *((name.lower().encode(), value.encode()) for name, value in ALWAYS.items()),
-]
 
 
 class SessionStreams:
@@ -57,7 +51,7 @@ class _StreamResponse(Response):
                 if closing is not None and closing.error is not None:
                     await error_reply(closing.error)(scope, receive, send)
                     return
-                await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+                await send({"type": "http.response.start", "status": 200, "headers": EVENT_HEADERS})
                 if scope["method"] == "HEAD":
                     await send({"type": "http.response.body", "body": b""})
                     return

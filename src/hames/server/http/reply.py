@@ -2,8 +2,10 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 
+from anyio.abc import TaskGroup
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive
 
 from hames.codecs.jsontext import encode
 from hames.domain.errors import HarnessError
@@ -16,6 +18,12 @@ ALWAYS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+
+EVENT_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"x-accel-buffering", b"no"),
+    *((name.lower().encode(), value.encode()) for name, value in ALWAYS.items()),
+]
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -39,3 +47,10 @@ def failure(code: int, message: str, info: str = "Other") -> Response:
 
 def error_reply(error: HarnessError) -> Response:
     return failure(status(error), str(error), error.info)
+
+
+async def until_gone(receive: Receive, tasks: TaskGroup) -> None:
+    """Cancels the tasks of a response when its client has closed the request."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    tasks.cancel_scope.cancel()

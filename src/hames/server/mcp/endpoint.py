@@ -5,7 +5,6 @@ there are no sessions: all such requests of one principal share a session of our
 clients may number their requests alike. A turn that waits for an answer stays open between two of them.
 """
 
-import logging
 import secrets
 from collections.abc import Callable, Sequence
 from typing import cast
@@ -16,45 +15,39 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from hames.codecs.jsontext import Repeated, Unreadable, encode, parse
+from hames.codecs.jsontext import encode
 from hames.core.engine import Engine
 from hames.domain.json import Json
 from hames.domain.roles import Access
 from hames.protocols.session import Session
 from hames.server.guard.gate import MCP
 from hames.server.guard.middleware import LIMITS
-from hames.server.http.reply import ALWAYS, HttpRefusal
+from hames.server.http.reply import ALWAYS, EVENT_HEADERS, HttpRefusal, until_gone
 from hames.server.http.request_body import read_body
 from hames.server.http.routes import Endpoint, endpoint, principal_of
+from hames.server.http.rpc_clients import RpcClients, check_accepts_events, parse_message
 from hames.server.mcp.streams import McpSession, McpStreams, MessageStream
-from hames.stdio.connection import Connection, read_lines
 from hames.stdio.principals import Principal
-
-log = logging.getLogger(__name__)
 
 SESSION_HEADER, VERSION_HEADER = "mcp-session-id", "mcp-protocol-version"
 METHOD_HEADER, NAME_HEADER = "mcp-method", "mcp-name"
 MODERN = "2026-07-28"
 HEADER_MISMATCH = -32020
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
-MAX_SESSIONS = 256
 IDLE_SECONDS = 1800.0
 """A session that nobody uses for so long is closed. Its turns go on."""
 STATUS = {-32700: 400, -32600: 400, -32601: 404, -32602: 400, HEADER_MISMATCH: 400, -32021: 400, -32022: 400}
 """HTTP's number for an error, where the version has one."""
-EVENTS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"x-accel-buffering", b"no"),
-    *((name.lower().encode(), value.encode()) for name, value in ALWAYS.items()),
-]
 
 
 class McpEndpoint:
     def __init__(self, engine: Engine, make_session: Callable[[], Session], tasks: TaskGroup) -> None:
         self._engine = engine
         self._make_session = make_session
-        self._tasks = tasks
-        self._sessions: dict[str, McpStreams] = {}
+        self._sessions = RpcClients[McpStreams](
+            engine, tasks, header="Mcp-Session-Id", noun="session", idle_seconds=IDLE_SECONDS
+        )
+        self.close, self.expire = self._sessions.close, self._sessions.expire
         self._shared: dict[Access, McpStreams] = {}
 
     def endpoints(self) -> Sequence[Endpoint]:
@@ -64,54 +57,20 @@ class McpEndpoint:
             endpoint(f"DELETE {MCP}", self._delete, needs="driver", code=204),
         ]
 
-    def close(self, _why: str) -> None:
-        for streams in [*self._sessions.values(), *self._shared.values()]:
-            self._end(streams)
-
-    async def expire(self) -> None:
-        """Closes sessions whose client has gone, for as long as the server runs."""
-        while True:
-            await self._engine.clock.sleep(IDLE_SECONDS / 4)
-            now = self._engine.clock.monotonic()
-            for streams in [*self._sessions.values(), *self._shared.values()]:
-                if streams.is_read:
-                    streams.seen_at = now
-                elif now - streams.seen_at > IDLE_SECONDS:
-                    log.info("mcp.idle", extra={"session": streams.name})
-                    self._end(streams)
-
-    def _end(self, streams: McpStreams) -> None:
-        self._sessions.pop(streams.name, None)
-        self._shared = {access: one for access, one in self._shared.items() if one is not streams}
-        streams.end()
-
     def _open(self, principal: Principal) -> McpStreams:
-        if len(self._sessions) + len(self._shared) >= MAX_SESSIONS:
-            raise HttpRefusal(503, "too many sessions are open")
+        name = self._sessions.new_name()
         session = cast("McpSession", self._make_session())
         session.keep_routes()
         incoming, chunks = anyio.create_memory_object_stream[bytes](256)
-        streams = McpStreams(secrets.token_urlsafe(18), session, incoming, principal)
-        streams.seen_at = self._engine.clock.monotonic()
-
-        async def serve() -> None:
-            async with anyio.create_task_group() as tasks, chunks:
-                served = Connection(self._engine, session, streams, tasks, principal)
-                try:
-                    await served.serve(read_lines(chunks))
-                finally:
-                    self._end(streams)
-                    await served.finish()
-                    tasks.cancel_scope.cancel()
-
-        self._tasks.start_soon(serve)
+        streams = McpStreams(name, session, incoming, principal)
+        self._sessions.serve(streams, session, streams, chunks)
         return streams
 
     # -- requests
 
     async def _post(self, request: Request) -> Response:
         """Send one message of the Model Context Protocol."""
-        message = _message(await read_body(request, LIMITS[MCP]))
+        message = parse_message(await read_body(request, LIMITS[MCP]))
         is_request = "method" in message and "id" in message
         if request.headers.get(VERSION_HEADER) == MODERN or _is_modern(message):
             return await self._modern(message, request) if is_request else Response(status_code=202, headers=ALWAYS)
@@ -119,10 +78,9 @@ class McpEndpoint:
             if request.headers.get(SESSION_HEADER):
                 raise HttpRefusal(400, "initialize is not allowed in a session that exists")
             streams = self._open(principal_of(request))
-            self._sessions[streams.name] = streams
             named = {SESSION_HEADER: streams.name}
             return await self._respond(streams, message, encode(message.get("id")), named)
-        streams = self._session(request)
+        streams = self._sessions.find(request)
         if not is_request:
             await streams.send(message)
             return Response(status_code=202, headers=ALWAYS)
@@ -134,7 +92,8 @@ class McpEndpoint:
             return Response(encode(error), 400, ALWAYS, "application/json")
         principal = principal_of(request)
         streams = self._shared.get(principal.access)
-        if streams is None:
+        if streams is None or streams.has_ended:
+            self._shared = {access: one for access, one in self._shared.items() if not one.has_ended}
             streams = self._shared[principal.access] = self._open(principal)
         streams.seen_at = self._engine.clock.monotonic()
         own_id = secrets.token_urlsafe(12)
@@ -153,30 +112,18 @@ class McpEndpoint:
 
     async def _get(self, request: Request) -> Response:
         """Receive messages that belong to no request, as server-sent events."""
-        if "text/event-stream" not in request.headers.get("accept", "").lower():
-            raise HttpRefusal(406, "this is a stream of events: accept text/event-stream")
+        check_accepts_events(request)
         if not request.headers.get(SESSION_HEADER):
             raise HttpRefusal(405, "there is nothing to receive without a session")
-        streams = self._session(request)
+        streams = self._sessions.find(request)
         if streams.other.has_reader:
             raise HttpRefusal(409, "somebody reads this stream already")
         return _McpResponse(streams, streams.other, None, {}, cancels=False)
 
     async def _delete(self, request: Request) -> Response:
         """End a session."""
-        self._end(self._session(request))
+        self._sessions.end(self._sessions.find(request))
         return Response(status_code=204, headers=ALWAYS)
-
-    def _session(self, request: Request) -> McpStreams:
-        name = request.headers.get(SESSION_HEADER)
-        if not name:
-            raise HttpRefusal(400, "the header Mcp-Session-Id is missing")
-        streams = self._sessions.get(name)
-        # The name of a session is no key to it: only whoever opened it may use it.
-        if streams is None or streams.principal.access != principal_of(request).access:
-            raise HttpRefusal(404, "no such session: it has ended, or the server was restarted")
-        streams.seen_at = self._engine.clock.monotonic()
-        return streams
 
 
 class _McpResponse(Response):
@@ -194,7 +141,7 @@ class _McpResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_until_gone, receive, tasks)
+                tasks.start_soon(until_gone, receive, tasks)
                 await self._send(scope, receive, send)
                 tasks.cancel_scope.cancel()
         finally:
@@ -216,7 +163,7 @@ class _McpResponse(Response):
         else:
             lines = list[bytes]()
         named = [(name.encode(), value.encode()) for name, value in self._named.items()]
-        await send({"type": "http.response.start", "status": 200, "headers": [*EVENTS, *named]})
+        await send({"type": "http.response.start", "status": 200, "headers": [*EVENT_HEADERS, *named]})
         if scope["method"] == "HEAD":
             await send({"type": "http.response.body", "body": b""})
             return
@@ -227,24 +174,6 @@ class _McpResponse(Response):
                 break
             lines = await stream.read()
         await send({"type": "http.response.body", "body": b""})
-
-
-async def _until_gone(receive: Receive, tasks: TaskGroup) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    tasks.cancel_scope.cancel()
-
-
-def _message(body: bytes) -> dict[str, Json]:
-    try:
-        value = parse(body)
-    except (Unreadable, Repeated) as why:
-        raise HttpRefusal(400, str(why)) from None
-    if isinstance(value, list):
-        raise HttpRefusal(400, "batches are not supported")
-    if not isinstance(value, dict):
-        raise HttpRefusal(400, "a message is a JSON object")
-    return value
 
 
 def _is_modern(message: dict[str, Json]) -> bool:

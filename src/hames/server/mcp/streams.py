@@ -110,7 +110,7 @@ class McpStreams:
         self._incoming = incoming
         self._streams: dict[bytes, MessageStream] = {}
         self._room = anyio.Event()
-        self._ended = False
+        self.has_ended = False
 
     @property
     def is_read(self) -> bool:
@@ -122,7 +122,7 @@ class McpStreams:
     def stream(self, request_id: bytes, *, shown_as: Json = None) -> MessageStream:
         stream = self._streams[request_id] = MessageStream(request_id, shown_as)
         stream.on_read = self._was_read
-        if self._ended:
+        if self.has_ended:
             stream.end()
         return stream
 
@@ -147,7 +147,7 @@ class McpStreams:
             (self._streams.get(key) or self.other).write(line)
 
     async def room(self) -> None:
-        while not self._ended and sum(one.size for one in self._streams.values()) > PENDING_BYTES:
+        while not self.has_ended and sum(one.size for one in self._streams.values()) > PENDING_BYTES:
             self._room = anyio.Event()
             await self._room.wait()
 
@@ -155,7 +155,7 @@ class McpStreams:
         self._room.set()
 
     def end(self) -> None:
-        self._ended = True
+        self.has_ended = True
         self._incoming.close()
         self._room.set()
         self.other.end()
