@@ -22,25 +22,9 @@ from hames import app
 from hames.config.load import load
 from hames.core.engine import Engine, Outcome
 from hames.core.watcher import Watcher
+from hames.domain import commands
 from hames.domain.approvals import Approval
 from hames.domain.budgets import Budgets
-from hames.domain.commands import (
-    ChangingCommand,
-    Command,
-    CreateThread,
-    FinishWorktree,
-    ForkThread,
-    InterruptTurn,
-    ListThreads,
-    ListWorktrees,
-    ReadThread,
-    ResolveApproval,
-    ResumeThread,
-    StartTurn,
-    SteerTurn,
-    ThreadPage,
-    UndoTurn,
-)
 from hames.domain.errors import HarnessError
 from hames.domain.events import ApprovalRequested, TurnEnded
 from hames.domain.ids import ApprovalId, ThreadId, TurnId
@@ -137,9 +121,9 @@ def _plain(value: object) -> Json:
     return msgspec.to_builtins(value)
 
 
-async def execute_from_library(engine: Engine, command: Command) -> Outcome:
+async def execute_from_library(engine: Engine, command: commands.Command) -> Outcome:
     """The log names this program's account, unless the command says for whom it is given (`by`)."""
-    if isinstance(command, ChangingCommand) and command.by is not None:
+    if isinstance(command, commands.ChangingCommand) and command.by is not None:
         return await engine.execute(command)
     return await Principal(local_user("library")).execute(engine, command)
 
@@ -150,14 +134,14 @@ class LocalEngine:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def execute(self, command: Command) -> Outcome:
+    async def execute(self, command: commands.Command) -> Outcome:
         return await execute_from_library(self._engine, command)
 
     async def start_thread(
         self, title: str = "", *, worktree: NewWorktree | None = None, **settings: Unpack[ThreadSettings]
     ) -> "LocalThread":
         """`worktree`: the thread works in a git worktree of its own."""
-        command = CreateThread(title=title, overrides=Overrides(**settings), worktree=worktree)
+        command = commands.CreateThread(title=title, overrides=Overrides(**settings), worktree=worktree)
         state = await execute_from_library(self._engine, command)
         assert isinstance(state, ThreadState)
         return LocalThread(self._engine, state.id)
@@ -165,21 +149,21 @@ class LocalEngine:
     async def open_thread(self, thread_id: str, **settings: Unpack[ThreadSettings]) -> "LocalThread":
         """A thread that exists. `settings` change it from now on. Raises `ThreadNotFound`, `ThreadInUse`."""
         await execute_from_library(
-            self._engine, ResumeThread(thread_id=ThreadId(thread_id), overrides=Overrides(**settings))
+            self._engine, commands.ResumeThread(thread_id=ThreadId(thread_id), overrides=Overrides(**settings))
         )
         return LocalThread(self._engine, ThreadId(thread_id))
 
     async def list_threads(
         self, *, limit: int | None = None, cursor: str | None = None, archived: bool = False, search: str = ""
-    ) -> ThreadPage:
-        command = ListThreads(limit=limit, cursor=cursor, archived=archived, search=search)
+    ) -> commands.ThreadPage:
+        command = commands.ListThreads(limit=limit, cursor=cursor, archived=archived, search=search)
         page = await execute_from_library(self._engine, command)
-        assert isinstance(page, ThreadPage)
+        assert isinstance(page, commands.ThreadPage)
         return page
 
     async def list_worktrees(self) -> tuple[Worktree, ...]:
         """Those that were made for threads of this repository, with what is in them."""
-        found = await execute_from_library(self._engine, ListWorktrees())
+        found = await execute_from_library(self._engine, commands.ListWorktrees())
         assert isinstance(found, WorktreeList)
         return found.worktrees
 
@@ -194,7 +178,9 @@ class LocalEngine:
         preview: bool = False,
     ) -> WorktreeReport:
         """Merges a worktree, keeps it, or drops it (`domain.commands.FinishWorktree`)."""
-        command = FinishWorktree(action=action, name=name, into=into, message=message, discard=discard, preview=preview)
+        command = commands.FinishWorktree(
+            action=action, name=name, into=into, message=message, discard=discard, preview=preview
+        )
         report = await execute_from_library(self._engine, command)
         assert isinstance(report, WorktreeReport)
         return report
@@ -212,7 +198,7 @@ class LocalThread:
 
     async def read(self) -> ThreadState:
         """The thread as it is now: its settings, turns, items and open approvals."""
-        state = await execute_from_library(self._engine, ReadThread(thread_id=self.id))
+        state = await execute_from_library(self._engine, commands.ReadThread(thread_id=self.id))
         assert isinstance(state, ThreadState)
         return state
 
@@ -223,7 +209,9 @@ class LocalThread:
         """
         watcher = await self._engine.watch(self.id)
         try:
-            turn = await execute_from_library(self._engine, StartTurn(thread_id=self.id, content=_input(content)))
+            turn = await execute_from_library(
+                self._engine, commands.StartTurn(thread_id=self.id, content=_input(content))
+            )
             assert isinstance(turn, Turn)
             async for change in _changes(watcher):
                 yield change
@@ -258,12 +246,12 @@ class LocalThread:
     async def answer(self, approval_id: str, decision: Decision, note: str = "") -> None:
         """Raises `ApprovalNotFound` when somebody else was faster. `note` goes to the model."""
         await execute_from_library(
-            self._engine, ResolveApproval(approval_id=ApprovalId(approval_id), decision=decision, note=note)
+            self._engine, commands.ResolveApproval(approval_id=ApprovalId(approval_id), decision=decision, note=note)
         )
 
     async def steer(self, content: "str | Sequence[UserInput]") -> None:
         """Says something to the turn that runs. Raises `TurnNotFound`."""
-        await execute_from_library(self._engine, SteerTurn(thread_id=self.id, content=_input(content)))
+        await execute_from_library(self._engine, commands.SteerTurn(thread_id=self.id, content=_input(content)))
 
     async def undo(
         self,
@@ -279,7 +267,7 @@ class LocalThread:
         named."""
         chosen = TurnId(turn_id) if turn_id is not None else None
         report = await self._engine.execute(
-            UndoTurn(
+            commands.UndoTurn(
                 thread_id=self.id,
                 turn_id=chosen,
                 later=later,
@@ -295,14 +283,14 @@ class LocalThread:
     async def fork(self, *, last_turn_id: str | None = None, worktree: NewWorktree | None = None) -> "LocalThread":
         """A new thread with this one's history. `worktree`: it works in a git worktree of its own."""
         last = TurnId(last_turn_id) if last_turn_id is not None else None
-        command = ForkThread(thread_id=self.id, last_turn_id=last, worktree=worktree)
+        command = commands.ForkThread(thread_id=self.id, last_turn_id=last, worktree=worktree)
         state = await execute_from_library(self._engine, command)
         assert isinstance(state, ThreadState)
         return LocalThread(self._engine, state.id)
 
     async def interrupt(self) -> None:
         """Stops the turn that runs, and waits for its end. Raises `TurnNotFound`."""
-        await execute_from_library(self._engine, InterruptTurn(thread_id=self.id))
+        await execute_from_library(self._engine, commands.InterruptTurn(thread_id=self.id))
         await self._engine.wait(self.id)
 
 

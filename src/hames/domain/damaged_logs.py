@@ -6,40 +6,27 @@ It may have taken a permission back, so what was allowed before it does not hold
 
 from collections.abc import Collection, Iterable
 
+from hames.domain import events
 from hames.domain.authority import withdrawn
 from hames.domain.endings import endings
-from hames.domain.events import (
-    ApprovalRequested,
-    ApprovalResolved,
-    Event,
-    ItemCompleted,
-    ItemDelta,
-    ItemStarted,
-    Record,
-    StepVoided,
-    ToolCalled,
-    TurnEnded,
-    TurnStarted,
-    UsageReported,
-)
 from hames.domain.state import ThreadState, apply, blank
 
 END_MISSING = "the end of this turn is missing: the log was damaged there"
 
 
-def close_what_is_open(records: Iterable[Record], gaps: Collection[int] = ()) -> list[Record]:
+def close_what_is_open(records: Iterable[events.Record], gaps: Collection[int] = ()) -> list[events.Record]:
     """The records, and between them those that must have been there. Each of these has the number before it.
 
     `gaps` are the numbers of the records before which lines are missing.
     """
-    found: list[Record] = []
+    found: list[events.Record] = []
     state: ThreadState | None = None
     for record in records:
         state = state or blank(record.thread_id)
         lost = [withdrawn(state.settings)] if record.seq in gaps and state.format else []
         for event in (*lost, *_missing(state, record.event)):
             seq = found[-1].seq if found else record.seq
-            added = Record(seq=seq, at_ms=record.at_ms, thread_id=record.thread_id, event=event)
+            added = events.Record(seq=seq, at_ms=record.at_ms, thread_id=record.thread_id, event=event)
             state = apply(state, added)
             found.append(added)
         state = apply(state, record)
@@ -47,29 +34,35 @@ def close_what_is_open(records: Iterable[Record], gaps: Collection[int] = ()) ->
     return found
 
 
-def _missing(state: ThreadState, event: Event) -> list[Event]:
+def _missing(state: ThreadState, event: events.Event) -> list[events.Event]:
     """What must have happened before this event."""
     match event:
-        case TurnStarted():
+        case events.TurnStarted():
             return endings(state, END_MISSING)
         case (
-            ItemStarted() | ItemDelta() | ItemCompleted() | ToolCalled() | StepVoided() | UsageReported() | TurnEnded()
+            events.ItemStarted()
+            | events.ItemDelta()
+            | events.ItemCompleted()
+            | events.ToolCalled()
+            | events.StepVoided()
+            | events.UsageReported()
+            | events.TurnEnded()
         ):
             turn_id = event.turn_id
-        case ApprovalRequested(approval=approval):
+        case events.ApprovalRequested(approval=approval):
             turn_id = approval.turn_id
         case _:
             return []
     if state.turn(turn_id) is None:
-        return [*endings(state, END_MISSING), TurnStarted(turn_id=turn_id)]
+        return [*endings(state, END_MISSING), events.TurnStarted(turn_id=turn_id)]
     if state.running is None or state.running.id != turn_id:
         return []
-    if isinstance(event, TurnEnded):
+    if isinstance(event, events.TurnEnded):
         return endings(state, END_MISSING)[:-1]
-    if isinstance(event, ItemCompleted):  # it is over, so it was decided
+    if isinstance(event, events.ItemCompleted):  # it is over, so it was decided
         decision = "reject" if event.item.status == "declined" else "once"
         return [
-            ApprovalResolved(turn_id=turn_id, approval_id=asked.id, item_id=asked.item_id, decision=decision)
+            events.ApprovalResolved(turn_id=turn_id, approval_id=asked.id, item_id=asked.item_id, decision=decision)
             for asked in state.approvals
             if asked.item_id == event.item.id
         ]

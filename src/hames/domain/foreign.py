@@ -8,82 +8,64 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from hames.domain.events import (
-    ApprovalRequested,
-    ApprovalResolved,
-    ContextAdded,
-    ContextTrimmed,
-    Event,
-    ItemCompleted,
-    ItemDelta,
-    ItemStarted,
-    NotesRead,
-    Noticed,
-    PromptQueued,
-    PromptRemoved,
-    QueueHeld,
-    Record,
-    SettingsChanged,
-    StepVoided,
-    ThreadArchived,
-    ThreadCreated,
-    ThreadRenamed,
-    ToolCalled,
-    TurnEnded,
-    TurnStarted,
-    UsageReported,
-)
+from hames.domain import events
 from hames.domain.items import Item, Reasoning, UserMessage, WebSearch
 from hames.domain.options import Settings
 
 FOREIGN = "This thread was not written by you on this machine. Its settings are ignored; your defaults apply."
 
 
-def disarmed(record: Record, defaults: Settings) -> Record:
+def disarmed(record: events.Record, defaults: Settings) -> events.Record:
     """The same record with nothing to obey in it."""
     event = _nameless(_event(record.event, defaults))
     return record if event is record.event else replace(record, event=event)
 
 
-def _nameless(event: Event) -> Event:
+def _nameless(event: events.Event) -> events.Event:
     """Without who did it: a log that comes from elsewhere can name anybody."""
     return event if getattr(event, "by", None) is None else replace(event, by=None)  # type: ignore[call-arg]
 
 
-def _event(event: Event, defaults: Settings) -> Event:
+def _event(event: events.Event, defaults: Settings) -> events.Event:
     match event:
-        case ThreadCreated():
+        case events.ThreadCreated():
             return replace(event, settings=defaults)
-        case SettingsChanged():
-            return SettingsChanged(settings=defaults)
-        case ApprovalRequested():
-            return Noticed(source="hames", name="approval_ignored", message="a question of a foreign thread is ignored")
-        case ApprovalResolved():
+        case events.SettingsChanged():
+            return events.SettingsChanged(settings=defaults)
+        case events.ApprovalRequested():
+            return events.Noticed(
+                source="hames", name="approval_ignored", message="a question of a foreign thread is ignored"
+            )
+        case events.ApprovalResolved():
             return replace(event, grant=None)
-        case PromptQueued():
-            return Noticed(source="hames", name="prompt_ignored", message="a prompt of a foreign thread is not run")
-        case NotesRead():
-            return NotesRead(files=())  # read again when the thread is opened
-        case ContextAdded():
+        case events.PromptQueued():
+            return events.Noticed(
+                source="hames", name="prompt_ignored", message="a prompt of a foreign thread is not run"
+            )
+        case events.NotesRead():
+            return events.NotesRead(files=())  # read again when the thread is opened
+        case events.ContextAdded():
             # It would speak to the model in our name.
-            return Noticed(source="hames", name="context_ignored", message="a note of a foreign thread is not shown")
-        case ItemStarted(item=item):
+            return events.Noticed(
+                source="hames", name="context_ignored", message="a note of a foreign thread is not shown"
+            )
+        case events.ItemStarted(item=item):
             return replace(event, item=_item(item))
-        case ItemCompleted(item=item):
+        case events.ItemCompleted(item=item):
             return replace(event, item=_item(item))
         case (
-            ThreadRenamed()
-            | ThreadArchived()
-            | TurnStarted()
-            | ItemDelta()
-            | ToolCalled()
-            | StepVoided()
-            | UsageReported()
-            | PromptRemoved()
-            | QueueHeld()
-            | Noticed()
-            | ContextTrimmed()
-            | TurnEnded()
+            events.ThreadRenamed()
+            | events.ThreadArchived()
+            | events.TurnStarted()
+            | events.ItemDelta()
+            | events.ToolCalled()
+            | events.StepVoided()
+            | events.UsageReported()
+            | events.PromptRemoved()
+            | events.QueueHeld()
+            | events.Noticed()
+            | events.ContextTrimmed()
+            | events.TurnEnded()
         ):
             return event
         case _ as never:

@@ -12,32 +12,8 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from hames.codecs.jsonrpc_peer import Params
+from hames.domain import commands, policy
 from hames.domain import items as domain
-from hames.domain import policy
-from hames.domain.commands import (
-    ArchiveThread,
-    ChangeSettings,
-    Command,
-    CompactThread,
-    CreateThread,
-    DeleteThread,
-    DropPrompt,
-    ForkThread,
-    InterruptTurn,
-    ListProcesses,
-    ListServers,
-    ListThreads,
-    ReadContext,
-    ReadThread,
-    RenameThread,
-    ResumeThread,
-    ReviewTarget,
-    StartReview,
-    StartTurn,
-    SteerTurn,
-    SubmitPrompt,
-    UndoTurn,
-)
 from hames.domain.errors import InvalidCommand, UnknownMethod
 from hames.domain.ids import PromptId, ThreadId, TurnId
 from hames.domain.json import Json
@@ -105,7 +81,7 @@ class EmptyPage(Local):
     """A list of what we never have: threads in sections, threads of other programs."""
 
 
-def decode(method: str, params: Params) -> Command | Local:
+def decode(method: str, params: Params) -> commands.Command | Local:
     route = ROUTES.get(method)
     if route is None:
         raise UnknownMethod(f"no method {method!r}")
@@ -203,19 +179,19 @@ def _initialize(params: Params) -> Initialize:
     return Initialize(params=read(params, m.InitializeParams))
 
 
-def _thread_start(params: Params) -> CreateThread:
+def _thread_start(params: Params) -> commands.CreateThread:
     given = read(params, m.ThreadStartParams)
-    return CreateThread(overrides=overrides(given), meta=given.meta)
+    return commands.CreateThread(overrides=overrides(given), meta=given.meta)
 
 
-def _thread_resume(params: Params) -> ResumeThread:
+def _thread_resume(params: Params) -> commands.ResumeThread:
     given = read(params, m.ThreadResumeParams)
-    return ResumeThread(thread_id=thread_id(given.thread_id), overrides=overrides(given))
+    return commands.ResumeThread(thread_id=thread_id(given.thread_id), overrides=overrides(given))
 
 
-def _thread_fork(params: Params) -> ForkThread:
+def _thread_fork(params: Params) -> commands.ForkThread:
     given = read(params, m.ThreadForkParams)
-    return ForkThread(
+    return commands.ForkThread(
         thread_id=thread_id(given.thread_id),
         last_turn_id=None if given.last_turn_id is None else TurnId(given.last_turn_id),
         overrides=overrides(given),
@@ -223,18 +199,20 @@ def _thread_fork(params: Params) -> ForkThread:
     )
 
 
-def _thread_list(params: Params) -> ListThreads:
+def _thread_list(params: Params) -> commands.ListThreads:
     given = read(params, m.ThreadListParams)
-    return ListThreads(
+    return commands.ListThreads(
         cursor=given.cursor, limit=given.limit, archived=bool(given.archived), search=given.search_term or ""
     )
 
 
-def _read_thread(params_type: type[m.ThreadReadParams | m.ThreadTurnsListParams]) -> Callable[[Params], Command]:
-    return lambda params: ReadThread(thread_id=thread_id(read(params, params_type).thread_id))
+def _read_thread(
+    params_type: type[m.ThreadReadParams | m.ThreadTurnsListParams],
+) -> Callable[[Params], commands.Command]:
+    return lambda params: commands.ReadThread(thread_id=thread_id(read(params, params_type).thread_id))
 
 
-def _of_thread(command: Callable[[ThreadId], Command]) -> Callable[[Params], Command]:
+def _of_thread(command: Callable[[ThreadId], commands.Command]) -> Callable[[Params], commands.Command]:
     return lambda params: command(thread_id(read(params, m.ThreadIdParams).thread_id))
 
 
@@ -242,9 +220,9 @@ def _unsubscribe(params: Params) -> Unsubscribe:
     return Unsubscribe(thread_id=thread_id(read(params, m.ThreadIdParams).thread_id))
 
 
-def _thread_name(params: Params) -> RenameThread:
+def _thread_name(params: Params) -> commands.RenameThread:
     given = read(params, m.ThreadNameSetParams)
-    return RenameThread(thread_id=thread_id(given.thread_id), title=given.name)
+    return commands.RenameThread(thread_id=thread_id(given.thread_id), title=given.name)
 
 
 def _changes(given: m.ThreadSettingsUpdateParams | m.TurnStartParams) -> Overrides:
@@ -259,14 +237,14 @@ def _changes(given: m.ThreadSettingsUpdateParams | m.TurnStartParams) -> Overrid
     )
 
 
-def _settings_update(params: Params) -> ChangeSettings:
+def _settings_update(params: Params) -> commands.ChangeSettings:
     given = read(params, m.ThreadSettingsUpdateParams)
-    return ChangeSettings(thread_id=thread_id(given.thread_id), overrides=_changes(given))
+    return commands.ChangeSettings(thread_id=thread_id(given.thread_id), overrides=_changes(given))
 
 
-def _queue_add(params: Params) -> SubmitPrompt:
+def _queue_add(params: Params) -> commands.SubmitPrompt:
     given = read(params, m.ThreadQueueAddParams)
-    return SubmitPrompt(
+    return commands.SubmitPrompt(
         thread_id=thread_id(given.thread_id),
         content=content(given.input),
         client_id=given.client_user_message_id,
@@ -274,14 +252,14 @@ def _queue_add(params: Params) -> SubmitPrompt:
     )
 
 
-def _queue_delete(params: Params) -> DropPrompt:
+def _queue_delete(params: Params) -> commands.DropPrompt:
     given = read(params, m.ThreadQueueDeleteParams)
-    return DropPrompt(thread_id=thread_id(given.thread_id), prompt_id=PromptId(given.prompt_id))
+    return commands.DropPrompt(thread_id=thread_id(given.thread_id), prompt_id=PromptId(given.prompt_id))
 
 
-def _turn_start(params: Params) -> StartTurn:
+def _turn_start(params: Params) -> commands.StartTurn:
     given = read(params, m.TurnStartParams)
-    return StartTurn(
+    return commands.StartTurn(
         thread_id=thread_id(given.thread_id),
         content=content(given.input),
         overrides=_changes(given),
@@ -290,9 +268,9 @@ def _turn_start(params: Params) -> StartTurn:
     )
 
 
-def _turn_steer(params: Params) -> SteerTurn:
+def _turn_steer(params: Params) -> commands.SteerTurn:
     given = read(params, m.TurnSteerParams)
-    return SteerTurn(
+    return commands.SteerTurn(
         thread_id=thread_id(given.thread_id),
         content=content(given.input),
         turn_id=None if given.expected_turn_id is None else TurnId(given.expected_turn_id),
@@ -300,27 +278,27 @@ def _turn_steer(params: Params) -> SteerTurn:
     )
 
 
-def _turn_interrupt(params: Params) -> InterruptTurn:
+def _turn_interrupt(params: Params) -> commands.InterruptTurn:
     given = read(params, m.TurnInterruptParams)
-    return InterruptTurn(thread_id=thread_id(given.thread_id), turn_id=TurnId(given.turn_id))
+    return commands.InterruptTurn(thread_id=thread_id(given.thread_id), turn_id=TurnId(given.turn_id))
 
 
-def _review_start(params: Params) -> StartReview:
+def _review_start(params: Params) -> commands.StartReview:
     given = read(params, m.ReviewStartParams)
     target = _target(given.target)
-    return StartReview(thread_id=thread_id(given.thread_id), target=target, reviewer=given.reviewer or "")
+    return commands.StartReview(thread_id=thread_id(given.thread_id), target=target, reviewer=given.reviewer or "")
 
 
-def _target(target: m.ReviewTarget) -> ReviewTarget:
+def _target(target: m.ReviewTarget) -> commands.ReviewTarget:
     match target:
         case m.UncommittedChanges():
-            return ReviewTarget(kind="uncommittedChanges")
+            return commands.ReviewTarget(kind="uncommittedChanges")
         case m.BaseBranch(branch=branch):
-            return ReviewTarget(kind="baseBranch", text=_non_empty(branch, "branch"))
+            return commands.ReviewTarget(kind="baseBranch", text=_non_empty(branch, "branch"))
         case m.Commit(sha=sha):
-            return ReviewTarget(kind="commit", text=_non_empty(sha, "sha"))
+            return commands.ReviewTarget(kind="commit", text=_non_empty(sha, "sha"))
         case m.Custom(instructions=instructions):
-            return ReviewTarget(kind="custom", text=_non_empty(instructions, "instructions"))
+            return commands.ReviewTarget(kind="custom", text=_non_empty(instructions, "instructions"))
         case _ as never:
             assert_never(never)
 
@@ -336,30 +314,32 @@ def _model_list(params: Params) -> ListModels:
     return ListModels(limit=given.limit, hidden=bool(given.include_hidden))
 
 
-def _of_thread_or(local: Local) -> Callable[[Params], Command | Local]:
-    def route(params: Params) -> Command | Local:
+def _of_thread_or(local: Local) -> Callable[[Params], commands.Command | Local]:
+    def route(params: Params) -> commands.Command | Local:
         given = read(params, m.ConfigListParams).thread_id
-        return local if given is None else ReadThread(thread_id=thread_id(given))
+        return local if given is None else commands.ReadThread(thread_id=thread_id(given))
 
     return route
 
 
-def _config_set(params: Params) -> ChangeSettings | SetConfig:
+def _config_set(params: Params) -> commands.ChangeSettings | SetConfig:
     given = read(params, m.ConfigSetParams)
     if given.thread_id is None:
         return SetConfig(id=given.id, value=given.value)
     options, profile = split_config({given.id: given.value})
-    return ChangeSettings(thread_id=thread_id(given.thread_id), overrides=Overrides(options=options, agent=profile))
+    return commands.ChangeSettings(
+        thread_id=thread_id(given.thread_id), overrides=Overrides(options=options, agent=profile)
+    )
 
 
-def _end_process(params: Params) -> ListProcesses:
+def _end_process(params: Params) -> commands.ListProcesses:
     given = read(params, m.ThreadProcessEndParams)
-    return ListProcesses(thread_id=thread_id(given.thread_id), end=given.process)
+    return commands.ListProcesses(thread_id=thread_id(given.thread_id), end=given.process)
 
 
-def _undo(params: Params) -> UndoTurn:
+def _undo(params: Params) -> commands.UndoTurn:
     given = read(params, m.ThreadUndoParams)
-    return UndoTurn(
+    return commands.UndoTurn(
         thread_id=thread_id(given.thread_id),
         turn_id=None if given.turn_id is None else TurnId(given.turn_id),
         later=bool(given.later),
@@ -370,17 +350,17 @@ def _undo(params: Params) -> UndoTurn:
     )
 
 
-def _servers(params: Params) -> ListServers:
+def _servers(params: Params) -> commands.ListServers:
     given = read(params, m.McpServerStatusListParams)
-    return ListServers(thread_id=None if given.thread_id is None else thread_id(given.thread_id))
+    return commands.ListServers(thread_id=None if given.thread_id is None else thread_id(given.thread_id))
 
 
-SPECIFIED: dict[str, Callable[[Params], Command | Local]] = {
+SPECIFIED: dict[str, Callable[[Params], commands.Command | Local]] = {
     "initialize": _initialize,
     "thread/start": _thread_start,
     "thread/resume": _thread_resume,
     "thread/list": _thread_list,
-    "thread/archive": _of_thread(lambda thread_id: ArchiveThread(thread_id=thread_id)),
+    "thread/archive": _of_thread(lambda thread_id: commands.ArchiveThread(thread_id=thread_id)),
     "turn/start": _turn_start,
     "turn/interrupt": _turn_interrupt,
     "review/start": _review_start,
@@ -390,30 +370,30 @@ SPECIFIED: dict[str, Callable[[Params], Command | Local]] = {
     "config/read": _of_thread_or(ReadConfig()),
 }
 
-ADDED: dict[str, Callable[[Params], Command | Local]] = {
+ADDED: dict[str, Callable[[Params], commands.Command | Local]] = {
     "thread/read": _read_thread(m.ThreadReadParams),
     "thread/fork": _thread_fork,
-    "thread/unarchive": _of_thread(lambda thread_id: ArchiveThread(thread_id=thread_id, archived=False)),
-    "thread/delete": _of_thread(lambda thread_id: DeleteThread(thread_id=thread_id)),
+    "thread/unarchive": _of_thread(lambda thread_id: commands.ArchiveThread(thread_id=thread_id, archived=False)),
+    "thread/delete": _of_thread(lambda thread_id: commands.DeleteThread(thread_id=thread_id)),
     "thread/name/set": _thread_name,
-    "thread/compact": _of_thread(lambda thread_id: CompactThread(thread_id=thread_id)),
-    "thread/compact/start": _of_thread(lambda thread_id: CompactThread(thread_id=thread_id)),
+    "thread/compact": _of_thread(lambda thread_id: commands.CompactThread(thread_id=thread_id)),
+    "thread/compact/start": _of_thread(lambda thread_id: commands.CompactThread(thread_id=thread_id)),
     "thread/settings/update": _settings_update,
     "thread/turns/list": _read_thread(m.ThreadTurnsListParams),
     "thread/items/list": _read_thread(m.ThreadTurnsListParams),
     "thread/loaded/list": lambda _: ListLoaded(),
     "thread/unsubscribe": _unsubscribe,
     "thread/queue/add": _queue_add,
-    "thread/queue/list": _of_thread(lambda thread_id: ReadThread(thread_id=thread_id)),
+    "thread/queue/list": _of_thread(lambda thread_id: commands.ReadThread(thread_id=thread_id)),
     "thread/queue/delete": _queue_delete,
     "turn/steer": _turn_steer,
-    "thread/processes/list": _of_thread(lambda thread_id: ListProcesses(thread_id=thread_id)),
+    "thread/processes/list": _of_thread(lambda thread_id: commands.ListProcesses(thread_id=thread_id)),
     "thread/processes/end": _end_process,
     "mcpServerStatus/list": _servers,
     "thread/undo": _undo,
     "worktree/list": worktree_requests.list_worktrees,
     "worktree/finish": worktree_requests.finish_worktree,
-    "thread/context/read": _of_thread(lambda thread_id: ReadContext(thread_id=thread_id)),
+    "thread/context/read": _of_thread(lambda thread_id: commands.ReadContext(thread_id=thread_id)),
 }
 """Beside the specification; told in `capabilities.methods`."""
 

@@ -2,30 +2,7 @@
 
 from typing import assert_never
 
-from hames.domain.events import (
-    TURN_CONTINUED,
-    ApprovalRequested,
-    ApprovalResolved,
-    ContextAdded,
-    ContextTrimmed,
-    ItemCompleted,
-    ItemDelta,
-    ItemStarted,
-    NotesRead,
-    Noticed,
-    PromptQueued,
-    PromptRemoved,
-    QueueHeld,
-    SettingsChanged,
-    StepVoided,
-    ThreadArchived,
-    ThreadCreated,
-    ThreadRenamed,
-    ToolCalled,
-    TurnEnded,
-    TurnStarted,
-    UsageReported,
-)
+from hames.domain import events
 from hames.domain.foreign import FOREIGN
 from hames.domain.ids import ThreadId, TurnId
 from hames.domain.items import AgentMessage, Item, Plan, Reasoning, WebSearch
@@ -44,53 +21,53 @@ def project(change: Change, dialect: FlintDialect) -> list[Outgoing]:
     """What this change means to a client that has heard everything before it."""
     record, state = change.record, change.after
     event, thread_id = record.event, dialect.thread_id(record.thread_id)
-    if isinstance(event, ItemDelta):  # first, because a token is by far the most frequent event
+    if isinstance(event, events.ItemDelta):  # first, because a token is by far the most frequent event
         return _delta(record.thread_id, event, state, dialect)
     if _is_hidden(change, dialect):
         return []
     match event:
-        case ThreadCreated():
+        case events.ThreadCreated():
             return thread_started(state, dialect)
-        case ThreadRenamed(title=title):
+        case events.ThreadRenamed(title=title):
             return [Notify(method="thread/name/updated", params=m.ThreadNamed(thread_id=thread_id, thread_name=title))]
-        case ThreadArchived(archived=archived):
+        case events.ThreadArchived(archived=archived):
             method = "thread/archived" if archived else "thread/unarchived"
             return [Notify(method=method, params=m.ThreadMentioned(thread_id=thread_id))]
-        case SettingsChanged(settings=settings):
+        case events.SettingsChanged(settings=settings):
             told = {"threadId": thread_id, "threadSettings": dialect.settings(settings)}
             return [Notify(method="thread/settings/updated", params=told)]
-        case TurnStarted(turn_id=turn_id):
+        case events.TurnStarted(turn_id=turn_id):
             return [_status(state, dialect), *_turn("turn/started", state, turn_id, dialect)]
-        case ItemStarted(turn_id=turn_id, item=item):
+        case events.ItemStarted(turn_id=turn_id, item=item):
             return _new_item(change, turn_id, item, dialect) if _is_new(change, turn_id) else []
-        case ItemCompleted(turn_id=turn_id, item=item):
+        case events.ItemCompleted(turn_id=turn_id, item=item):
             unseen = _new_item(change, turn_id, item, dialect) if _is_new(change, turn_id) else []
             done = _item("item/completed", change, turn_id, item, dialect)
             more = [*_plan(thread_id, turn_id, item, dialect), *dialect.after_item(change, turn_id, item)]
             return [*unseen, *done, *more]
-        case ToolCalled():
+        case events.ToolCalled():
             return list(dialect.tool_call(change, event))
-        case StepVoided(turn_id=turn_id, step=step):
+        case events.StepVoided(turn_id=turn_id, step=step):
             return _discarded_reply(state, turn_id, step, dialect)
-        case ApprovalRequested(approval=approval):
+        case events.ApprovalRequested(approval=approval):
             method, params = dialect.ask(state, approval, record.at_ms)
             return [_status(state, dialect), Ask(method=method, params=params, approval_id=approval.id)]
-        case ApprovalResolved(approval_id=approval_id):
+        case events.ApprovalResolved(approval_id=approval_id):
             if all(approval.id != approval_id for approval in change.before.approvals):
                 return []
             settled = Notify(method="serverRequest/resolved", params=dialect.settled(thread_id, event))
             return [Settled(approval_id=approval_id), settled, _status(state, dialect)]
-        case UsageReported():
+        case events.UsageReported():
             return [Notify(method="thread/tokenUsage/updated", params=dialect.usage(state, event))]
-        case PromptQueued() | PromptRemoved() | QueueHeld():
+        case events.PromptQueued() | events.PromptRemoved() | events.QueueHeld():
             return [Notify(method="thread/queue/changed", params=dialect.queue(state))]
-        case Noticed():
+        case events.Noticed():
             return list(dialect.notices(record.thread_id, event))
-        case NotesRead(files=files):
+        case events.NotesRead(files=files):
             return list(dialect.notes(record.thread_id, files))
-        case ContextAdded() | ContextTrimmed():
+        case events.ContextAdded() | events.ContextTrimmed():
             return []  # between the harness and the model
-        case TurnEnded(turn_id=turn_id):
+        case events.TurnEnded(turn_id=turn_id):
             return [
                 *dialect.before_end(change, event),
                 _status(state, dialect),
@@ -103,9 +80,13 @@ def project(change: Change, dialect: FlintDialect) -> list[Outgoing]:
 def _is_hidden(change: Change, dialect: FlintDialect) -> bool:
     """Whether this belongs to a turn that the client is not told of."""
     match change.record.event:
-        case TurnStarted(turn_id=turn_id) | ItemStarted(turn_id=turn_id) | ItemCompleted(turn_id=turn_id):
+        case (
+            events.TurnStarted(turn_id=turn_id)
+            | events.ItemStarted(turn_id=turn_id)
+            | events.ItemCompleted(turn_id=turn_id)
+        ):
             pass
-        case TurnEnded(turn_id=turn_id):
+        case events.TurnEnded(turn_id=turn_id):
             pass
         case _:
             return False
@@ -122,9 +103,9 @@ def notice(state: ThreadState, dialect: FlintDialect) -> list[Outgoing]:
     """What a client that has just come should tell its user about the thread."""
     running = state.running.id if state.running is not None else ""
     warned = [one.notice for one in state.warnings if one.notice.turn_id == running]
-    said = [notice for notice in warned if notice.name == TURN_CONTINUED]
+    said = [notice for notice in warned if notice.name == events.TURN_CONTINUED]
     if state.foreign:
-        said.append(Noticed(source="hames", name="foreign_thread", message=FOREIGN))
+        said.append(events.Noticed(source="hames", name="foreign_thread", message=FOREIGN))
     return [message for one in said[-1:] for message in dialect.notices(state.id, one)]
 
 
@@ -137,7 +118,7 @@ def questions(state: ThreadState, dialect: FlintDialect) -> list[Outgoing]:
     return asks
 
 
-def _delta(thread_id: ThreadId, event: ItemDelta, state: ThreadState, dialect: FlintDialect) -> list[Outgoing]:
+def _delta(thread_id: ThreadId, event: events.ItemDelta, state: ThreadState, dialect: FlintDialect) -> list[Outgoing]:
     item = state.item(event.item_id)
     told = None if item is None else dialect.delta(thread_id, event, item)
     return [] if told is None else [told]
@@ -183,7 +164,7 @@ def _discarded_reply(state: ThreadState, turn_id: TurnId, step: int, dialect: Fl
     """What was shown of a reply that broke off stays where it is; a client may grey it out."""
     turn = state.turn(turn_id)
     ids = [item.id for item in (turn.items if turn else ()) if item.step == step and isinstance(item, Said)]
-    notice = Noticed(
+    notice = events.Noticed(
         source="hames",
         name="reply_voided",
         message="Connection lost. The partial answer above was discarded",

@@ -3,19 +3,7 @@
 from collections.abc import Callable
 from typing import assert_never
 
-from hames.domain.commands import (
-    ChangeSettings,
-    Command,
-    CompactThread,
-    DropPrompt,
-    InterruptTurn,
-    RenameThread,
-    ResolveApproval,
-    ReviewTarget,
-    StartReview,
-    SteerTurn,
-    SubmitPrompt,
-)
+from hames.domain import commands
 from hames.domain.ids import ApprovalId, PromptId, ThreadId
 from hames.domain.items import FileInput, LocalImageInput, TextInput, UserInput
 from hames.domain.json import NOTHING
@@ -27,21 +15,21 @@ PicturePath = Callable[[str], str]
 """Where the uploaded picture of this id lies. Raises `HarnessError`."""
 
 
-def command(given: m.SyncCommand, thread_id: ThreadId, picture_path: PicturePath) -> Command:
+def command(given: m.SyncCommand, thread_id: ThreadId, picture_path: PicturePath) -> commands.Command:
     match given:
         case m.Submit():
-            return SubmitPrompt(
+            return commands.SubmitPrompt(
                 thread_id=thread_id,
                 content=_content(given, picture_path),
                 client_id=given.id,
                 output_schema=NOTHING if given.output_schema is None else given.output_schema,
             )
         case m.Steer(id=name):
-            return SteerTurn(thread_id=thread_id, content=_content(given, picture_path), client_id=name)
+            return commands.SteerTurn(thread_id=thread_id, content=_content(given, picture_path), client_id=name)
         case m.Cancel():
-            return InterruptTurn(thread_id=thread_id)
+            return commands.InterruptTurn(thread_id=thread_id)
         case m.Approve(id=name, decision=decision, note=note, content=content, scope=scope):
-            return ResolveApproval(
+            return commands.ResolveApproval(
                 approval_id=ApprovalId(name), decision=decision, note=note, content=content, scope=scope
             )
         case m.Configure():
@@ -52,15 +40,17 @@ def command(given: m.SyncCommand, thread_id: ThreadId, picture_path: PicturePath
                 agent=given.agent,
                 options=given.options,
             )
-            return ChangeSettings(thread_id=thread_id, overrides=with_instructions(overrides, given))
+            return commands.ChangeSettings(thread_id=thread_id, overrides=with_instructions(overrides, given))
         case m.Dequeue(id=name):
-            return DropPrompt(thread_id=thread_id, prompt_id=PromptId(name))
+            return commands.DropPrompt(thread_id=thread_id, prompt_id=PromptId(name))
         case m.Rename(title=title):
-            return RenameThread(thread_id=thread_id, title=title)
+            return commands.RenameThread(thread_id=thread_id, title=title)
         case m.Compact():
-            return CompactThread(thread_id=thread_id)
+            return commands.CompactThread(thread_id=thread_id)
         case m.Review(target=target):
-            return StartReview(thread_id=thread_id, target=ReviewTarget(kind=target.kind, text=target.text))
+            return commands.StartReview(
+                thread_id=thread_id, target=commands.ReviewTarget(kind=target.kind, text=target.text)
+            )
         case _ as never:
             assert_never(never)
 

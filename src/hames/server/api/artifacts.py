@@ -10,18 +10,8 @@ from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hames.domain import items
 from hames.domain.ids import ItemId, ThreadId
-from hames.domain.items import (
-    Artifact,
-    CommandExecution,
-    FileChange,
-    Item,
-    McpToolCall,
-    Picture,
-    Plan,
-    ToolCall,
-    WebSearch,
-)
 from hames.domain.pictures import shape
 from hames.domain.policy import WorkspaceWrite
 from hames.domain.state import ThreadState
@@ -53,7 +43,7 @@ class ArtifactsApi:
     async def artifact(self, request: Request) -> Response:
         """The file of an artifact as it is now; `download=1` saves it under its name."""
         state, item = await self._item(request)
-        if not isinstance(item, Artifact) or item.status != "completed":
+        if not isinstance(item, items.Artifact) or item.status != "completed":
             raise HttpRefusal(404, "no such artifact", "Other")
         root, path = _beneath(state, item.path)
         try:
@@ -88,21 +78,21 @@ class ArtifactsApi:
         with self._service.engine.workspace.open(root) as directory:
             return directory.read(path, limit=FILE_BYTES, follow=False)
 
-    async def _item(self, request: Request) -> tuple[ThreadState, Item | None]:
+    async def _item(self, request: Request) -> tuple[ThreadState, items.Item | None]:
         state = await self._service.state(ThreadId(request.path_params["id"]))
         return state, state.item(ItemId(request.path_params["tool"]))
 
 
-def _pictures(item: Item | None) -> tuple[Picture, ...]:
+def _pictures(item: items.Item | None) -> tuple[items.Picture, ...]:
     match item:
         case (
-            CommandExecution(result=result)
-            | FileChange(result=result)
-            | McpToolCall(result=result)
-            | WebSearch(result=result)
-            | Plan(result=result)
-            | ToolCall(result=result)
-            | Artifact(result=result)
+            items.CommandExecution(result=result)
+            | items.FileChange(result=result)
+            | items.McpToolCall(result=result)
+            | items.WebSearch(result=result)
+            | items.Plan(result=result)
+            | items.ToolCall(result=result)
+            | items.Artifact(result=result)
         ):
             return result.pictures if result is not None else ()
         case _:
@@ -120,7 +110,7 @@ def _beneath(state: ThreadState, path: str) -> tuple[str, str]:
     raise HttpRefusal(404, "the file is outside of the thread's directory", "Other")
 
 
-def _media_type(item: Artifact, data: bytes) -> str:
+def _media_type(item: items.Artifact, data: bytes) -> str:
     """By the bytes for a picture, by its name for a text. A page or a drawing that could run scripts is text, too."""
     if (found := shape(data)) is not None:
         return found.media_type

@@ -5,16 +5,8 @@ from collections.abc import Collection
 from msgspec.structs import asdict, replace
 
 from hames.codecs.jsonrpc_peer import Params
+from hames.domain import commands
 from hames.domain.budgets import BudgetLimits, Budgets
-from hames.domain.commands import (
-    ChangeSettings,
-    Command,
-    CreateThread,
-    ForkThread,
-    ResumeThread,
-    StartTurn,
-    SubmitPrompt,
-)
 from hames.domain.events import Noticed
 from hames.domain.json import NOTHING
 from hames.domain.options import Overrides, Settings
@@ -32,25 +24,25 @@ middle of every conversation."""
 
 
 def with_client_settings(
-    command: Command | Local, params: Params, options: Collection[str], defaults: Settings
-) -> Command | Local:
+    command: commands.Command | Local, params: Params, options: Collection[str], defaults: Settings
+) -> commands.Command | Local:
     """The command with what its request says about the client's own settings. Raises `InvalidCommand`.
 
     `options` are the ids of the selectors, which may be keys of `config`. `defaults` are those of a new thread.
     """
-    if isinstance(command, StartTurn | SubmitPrompt):
+    if isinstance(command, commands.StartTurn | commands.SubmitPrompt):
         schema = read(params, m.TurnOutput).output_schema
         command = replace(command, output_schema=NOTHING if schema is None else schema)
     match command:
-        case CreateThread() | ResumeThread() | ForkThread():
+        case commands.CreateThread() | commands.ResumeThread() | commands.ForkThread():
             given = read(params, m.ThreadConfig)
             overrides = with_budgets(with_instructions(command.overrides, given), given.budgets)
             if given.dynamic_tools is not None:
                 overrides = replace(overrides, client_tools=declared_tools(given.dynamic_tools))
-            sandbox = overrides.sandbox or (defaults.sandbox if isinstance(command, CreateThread) else None)
+            sandbox = overrides.sandbox or (defaults.sandbox if isinstance(command, commands.CreateThread) else None)
             opening = replace(command, overrides=_over(_config(given, options, sandbox).overrides, overrides))
             return with_worktree(opening, params)
-        case ChangeSettings() | StartTurn():
+        case commands.ChangeSettings() | commands.StartTurn():
             settings = read(params, m.ClientSettings)
             overrides = with_budgets(with_instructions(command.overrides, settings), settings.budgets)
             return replace(command, overrides=overrides)
@@ -69,9 +61,9 @@ def with_budgets(overrides: Overrides, given: m.ThreadBudgets | None) -> Overrid
     return replace(overrides, budgets=Budgets(**limits))
 
 
-def config_notices(command: Command, params: Params, options: Collection[str]) -> list[Noticed]:
+def config_notices(command: commands.Command, params: Params, options: Collection[str]) -> list[Noticed]:
     """What of the `config` of a request that opened a thread has no effect."""
-    if not isinstance(command, CreateThread | ResumeThread | ForkThread):
+    if not isinstance(command, commands.CreateThread | commands.ResumeThread | commands.ForkThread):
         return []
     ignored = _config(read(typed_tools(params), m.ThreadConfig), options, command.overrides.sandbox).ignored
     return [

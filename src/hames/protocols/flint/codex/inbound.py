@@ -10,18 +10,8 @@ from typing import Literal
 from msgspec import field
 
 from hames.codecs.jsonrpc_peer import Params
+from hames.domain import commands
 from hames.domain import items as domain
-from hames.domain.commands import (
-    ChangeSettings,
-    Command,
-    CreateThread,
-    ForkThread,
-    ListThreads,
-    ResumeThread,
-    StartTurn,
-    SteerTurn,
-    SubmitPrompt,
-)
 from hames.domain.errors import InvalidCommand
 from hames.domain.ids import TurnId
 from hames.domain.json import Json
@@ -163,7 +153,7 @@ class Cwds(Wire):
     cwds: list[str] | None = None
 
 
-def decode(method: str, params: Params) -> Command | Local:
+def decode(method: str, params: Params) -> commands.Command | Local:
     route = ROUTES.get(method)
     if route is None:
         return inbound.decode(method, params)
@@ -241,21 +231,21 @@ def _part(part: CodexInput) -> wire.UserInput:
     return part
 
 
-def _thread_start(params: Params) -> CreateThread:
+def _thread_start(params: Params) -> commands.CreateThread:
     given = read(params, ThreadStart)
     meta = _logged(params, given.meta, *THREAD_NOTES)
-    return CreateThread(overrides=_overrides(given), ephemeral=bool(given.ephemeral), meta=meta)
+    return commands.CreateThread(overrides=_overrides(given), ephemeral=bool(given.ephemeral), meta=meta)
 
 
-def _thread_resume(params: Params) -> ResumeThread:
+def _thread_resume(params: Params) -> commands.ResumeThread:
     given = read(params, ThreadResume)
-    return ResumeThread(thread_id=thread_id(given.thread_id), overrides=_overrides(given))
+    return commands.ResumeThread(thread_id=thread_id(given.thread_id), overrides=_overrides(given))
 
 
-def _thread_fork(params: Params) -> ForkThread:
+def _thread_fork(params: Params) -> commands.ForkThread:
     given = read(params, ThreadFork)
     last = None if given.last_turn_id is None else TurnId(given.last_turn_id)
-    return ForkThread(
+    return commands.ForkThread(
         thread_id=thread_id(given.thread_id),
         last_turn_id=last,
         overrides=_overrides(given),
@@ -263,28 +253,28 @@ def _thread_fork(params: Params) -> ForkThread:
     )
 
 
-def _thread_list(params: Params) -> ListThreads | EmptyPage:
+def _thread_list(params: Params) -> commands.ListThreads | EmptyPage:
     given = read(params, ThreadList)
     elsewhere = given.section_id or given.parent_thread_id or given.ancestor_thread_id
     if elsewhere or (given.source_kinds and not _LISTED_SOURCES.intersection(given.source_kinds)):
         return EmptyPage()
-    return ListThreads(
+    return commands.ListThreads(
         cursor=given.cursor, limit=given.limit, archived=bool(given.archived), search=given.search_term or ""
     )
 
 
-def _settings_update(params: Params) -> ChangeSettings:
+def _settings_update(params: Params) -> commands.ChangeSettings:
     given = read(params, SettingsUpdate)
-    return ChangeSettings(thread_id=thread_id(given.thread_id), overrides=_changes(given))
+    return commands.ChangeSettings(thread_id=thread_id(given.thread_id), overrides=_changes(given))
 
 
-def _turn_start(params: Params) -> StartTurn:
+def _turn_start(params: Params) -> commands.StartTurn:
     given = read(params, TurnStart)
     context = tuple(
         domain.TextInput(text=f"Context from {entry.name or source}:\n{entry.value}")
         for source, entry in (given.additional_context or {}).items()
     )
-    return StartTurn(
+    return commands.StartTurn(
         thread_id=thread_id(given.thread_id),
         content=(*_content(given.input), *context),
         overrides=_changes(given),
@@ -293,18 +283,18 @@ def _turn_start(params: Params) -> StartTurn:
     )
 
 
-def _turn_steer(params: Params) -> SteerTurn:
+def _turn_steer(params: Params) -> commands.SteerTurn:
     given = read(params, TurnSteer)
-    return SteerTurn(
+    return commands.SteerTurn(
         thread_id=thread_id(given.thread_id),
         content=_content(given.input),
         turn_id=None if given.expected_turn_id is None else TurnId(given.expected_turn_id),
     )
 
 
-def _queue_add(params: Params) -> SubmitPrompt:
+def _queue_add(params: Params) -> commands.SubmitPrompt:
     given = read(params, QueueAdd)
-    return SubmitPrompt(
+    return commands.SubmitPrompt(
         thread_id=thread_id(given.thread_id),
         content=_content(given.input or []),
         client_id=given.client_user_message_id,
@@ -327,7 +317,7 @@ def _fixed(result: Json) -> Callable[[Params], Fixed]:
 
 _NONE: Json = {"data": [], "nextCursor": None}
 
-FIXED: dict[str, Callable[[Params], Command | Local]] = {
+FIXED: dict[str, Callable[[Params], commands.Command | Local]] = {
     "account/read": _fixed({"account": None, "requiresOpenaiAuth": False, "workspaceRouting": None}),
     "account/rateLimits/read": _fixed(
         {
@@ -379,7 +369,7 @@ FIXED: dict[str, Callable[[Params], Command | Local]] = {
 }
 """What Codex's clients ask on their way in. Answered for everyone: the answers are true for everyone."""
 
-ROUTES: dict[str, Callable[[Params], Command | Local]] = {
+ROUTES: dict[str, Callable[[Params], commands.Command | Local]] = {
     "thread/start": _thread_start,
     "thread/resume": _thread_resume,
     "thread/fork": _thread_fork,
