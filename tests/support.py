@@ -232,6 +232,11 @@ async def question(watcher: Watcher) -> ApprovalRequested:
     return event
 
 
+def blocks(model: ScriptedModel, request: int = -1) -> list[object]:
+    """What the model was shown in one of its requests."""
+    return [block for message in model.requests[request].messages for block in message.blocks]
+
+
 def events(changes: list[Change]) -> list[Event]:
     return [change.record.event for change in changes]
 

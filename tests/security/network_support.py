@@ -11,13 +11,22 @@ from typing import Any
 import anyio
 from anyio.abc import ByteStream, SocketStream
 
+from hames.domain.network import NetworkRules
 from hames.sandbox.walls.network.destinations import Address
 from hames.sandbox.walls.network.host_gate import HostGate
 from hames.sandbox.walls.network.outside import OutsideNetwork, UpstreamProxies
 from hames.sandbox.walls.network.proxy import Proxy, ProxyLimits
 
 PUBLIC = "93.184.216.34"
+OTHER = "93.184.216.35"
 OWN = "93.184.216.99"
+NAMES: dict[str, list[list[str]]] = {
+    "allowed.test": [[PUBLIC]],
+    "denied.test": [[OTHER]],
+    "private.test": [["10.0.0.5"]],
+    "loopback.test": [["127.0.0.1"]],
+}
+ONLY_ALLOWED = NetworkRules(allow=("allowed.test", "private.test", "loopback.test"))
 
 
 class StandIn(OutsideNetwork):
