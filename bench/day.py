@@ -31,7 +31,9 @@ import anyio.abc
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import agent as agents
+import agent_parts.peers as agents
+from agent import offered_tools
+from agent_parts.brains import result_of
 from hames.testing.services.server import ProviderServer, SeenRequest, ServerReply, ServerTalk, Use, talk
 
 Json = Any
@@ -99,7 +101,7 @@ def call_of(peer: agents.Peer, action: Json, workspace: Path) -> tuple[str, Json
 
 
 def _at(call: tuple[str, Json], path: str) -> tuple[str, Json]:
-    """The peers of bench/agent.py work in one directory; a name alone becomes the whole relative path."""
+    """The peers of bench/agent_parts/peers.py work in one directory; a name alone becomes the whole relative path."""
     name, given = call
     last = path.rpartition("/")[2]
     if isinstance(given, str):
@@ -124,12 +126,12 @@ class Brain:
         body = seen.body
         if not isinstance(body, dict) or not body.get("tools") or self.number < 0:
             return talk("A day of work")
-        self.peer.offered = agents._offered(body)
+        self.peer.offered = offered_tools(body)
         if self.use is None:
             name, arguments = call_of(self.peer, DAY[self.number], self.workspace)
             self.use = Use(name=name, arguments=json.dumps(arguments), id=f"call_{self.number:03}")
             return self.peer.reply([self.use])
-        self.told[self.number] = agents._result_of(body, self.use.id)
+        self.told[self.number] = result_of(body, self.use.id)
         return talk("ok")
 
     def next(self) -> None:
