@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from hames.app.nodes import NodeWorkspace
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.core.engine import Engine
 from hames.ports import Provider, Tool
 from hames.server.peers.store_peers import StorePeers
 from hames.store.postgres.letters import PostgresLetters
 from hames.store.postgres.nodes import PostgresNodes
+from hames.store.postgres.server_state import PostgresServerState
 from hames.store.postgres.store import PostgresStore
 from hames.testing.fakes.model import ScriptedModel
 from hames.testing.services.postgres import Cluster
@@ -56,6 +58,7 @@ def node(
         ids=RandomIds(),
         cwd=cwd,
         works=slots > 0,
+        workspace=NodeWorkspace(PostgresServerState(store)) if slots else None,
         leaves_turns=True,
         **rules,
     )

@@ -76,7 +76,7 @@ class Page:
 
     async def index(self, request: Request) -> Response:
         if (word := request.query_params.get("token")) is not None and not is_preview(request):
-            return self._signed_in(word, request)
+            return await self._signed_in(word, request)
         return self._index(request)
 
     async def file(self, request: Request) -> Response:
@@ -93,13 +93,13 @@ class Page:
             return Response(NOT_BUILT, 404, HEADERS, "text/plain; charset=utf-8")
         return _sent(page, request, "no-cache")
 
-    def _signed_in(self, word: str, request: Request) -> Response:
+    async def _signed_in(self, word: str, request: Request) -> Response:
         """The word leaves the address before anything of the page is loaded."""
         keyring = self._service.keyring
         answer = RedirectResponse("/", 303, HEADERS)
         if keyring is None or has_signed_in(request, self._service, keyring):
             return answer
-        if (cookie := keyring.take_link(word)) is not None:
+        if (cookie := await keyring.use_link(word)) is not None:
             set_cookie(answer, self._service, cookie, request)
             return answer
         page = self._files.get("index.html")

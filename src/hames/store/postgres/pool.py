@@ -15,7 +15,7 @@ from hames.store.postgres.connection import (
     unreachable,
     without_password,
 )
-from hames.store.postgres.tables import check_version, migrate, version_of
+from hames.store.postgres.tables import check_version, migrate, versions_of
 
 if TYPE_CHECKING:
     from asyncpg import Connection, Pool
@@ -118,11 +118,11 @@ class Connections:
 
         connection = await connect(self.address, self.name)
         try:
-            found = await version_of(connection)
+            found, usable_by = await versions_of(connection)
             if found == 0:
                 await migrate(connection)
             else:
-                check_version(found)
+                check_version(found, usable_by)
         except asyncpg.InsufficientPrivilegeError as problem:
             raise Misconfigured(
                 f"the tables of hames cannot be used in {without_password(self.address)!r}: {problem}."
