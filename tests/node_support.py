@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,6 +63,13 @@ def node(
         leaves_turns=True,
         **rules,
     )
+
+
+def node_parts(address: str, name: str, *, works: bool) -> dict[str, Any]:
+    """The parts of an engine that make it a worker, or a gateway."""
+    store = PostgresStore(address, name=name, lease_seconds=LEASE_SECONDS)
+    nodes = PostgresNodes(store, name=name, slots=20 if works else 0)
+    return {"store": store, "nodes": nodes, "peers": StorePeers(PostgresLetters(store, nodes))}
 
 
 def end_lease(cluster: Cluster, address: str, name: str) -> None:

@@ -67,6 +67,8 @@ def is_connection_lost(problem: BaseException) -> bool:
 
 async def connect(address: str, name: str) -> "Connection":
     """Raises what `is_connection_lost` knows, and `Misconfigured` for what trying again does not change."""
+    import ssl
+
     import asyncpg
 
     try:
@@ -75,6 +77,10 @@ async def connect(address: str, name: str) -> "Connection":
         )
     except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as problem:
         raise Misconfigured(f"cannot use the database {without_password(address)!r}: {problem}") from None
+    except ssl.SSLCertVerificationError as problem:
+        raise Misconfigured(
+            f"the certificate of the database {without_password(address)!r} is not trusted: {problem.verify_message}"
+        ) from None
     except (asyncpg.ClientConfigurationError, ValueError) as problem:
         raise Misconfigured(f"{without_password(address)!r} cannot be used as an address: {problem}") from None
 
