@@ -10,8 +10,10 @@ from hames.store.postgres.connection import (
     HELD_SECONDS,
     RETRY_SECONDS,
     check_address,
+    check_pooler,
     connect,
     is_connection_lost,
+    prepare_session,
     unreachable,
     without_password,
 )
@@ -95,7 +97,7 @@ class Connections:
             if self._pool is not None:
                 return self._pool
             await self._check_tables()
-            settings = {"application_name": self.name, "jit": "off"}
+            settings = {"application_name": self.name}
 
             async def leave_as_it_is(_connection: Any) -> None:
                 """Nothing here changes a session, so there is nothing to reset."""
@@ -106,6 +108,7 @@ class Connections:
                 max_size=MOST_CONNECTIONS,
                 timeout=CONNECT_SECONDS,
                 server_settings=settings,
+                init=prepare_session,
                 reset=leave_as_it_is,
             )
             return self._pool
@@ -118,6 +121,7 @@ class Connections:
 
         connection = await connect(self.address, self.name)
         try:
+            await check_pooler(connection, self.address)
             found, usable_by = await versions_of(connection)
             if found == 0:
                 await migrate(connection)
