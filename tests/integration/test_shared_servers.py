@@ -91,6 +91,7 @@ def image(upload_id: str) -> dict[str, str]:
     return {"type": "image", "id": upload_id}
 
 
+@pytest.mark.slow
 async def test_an_upload_that_is_too_old_is_deleted_for_all(database: str) -> None:
     store = PostgresStore(database)
     state = PostgresServerState(store)
@@ -143,6 +144,7 @@ async def by_cookie(server: Server, cookie: str) -> int:
         return (await client.get("/status")).status_code
 
 
+@pytest.mark.slow
 async def test_an_expired_token_makes_room_for_a_new_one_of_its_name(database: str) -> None:
     from hames.server.guard.named_tokens import make_token
 
@@ -158,6 +160,7 @@ async def test_an_expired_token_makes_room_for_a_new_one_of_its_name(database: s
     await store.close()
 
 
+@pytest.mark.slow
 async def test_a_sign_in_link_or_code_of_one_server_works_once_at_any(database: str, tmp_path: Path) -> None:
     async with two_gateways(database, tmp_path) as (a, b):
 
@@ -228,6 +231,7 @@ async def test_the_budget_of_a_day_counts_what_all_nodes_spent(database: str) ->
     assert await add(a, 1) == 37, "a store that is gone: counted here, with what is known of others"
 
 
+@pytest.mark.slow
 async def test_the_metrics_of_a_server_and_the_list_of_nodes_tell_about_every_node(
     database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -336,6 +340,7 @@ async def test_a_gateway_with_a_role_of_its_own_serves_and_cannot_append(
             await engine.watch(thread.id)
 
 
+@pytest.mark.slow
 async def test_a_packed_thread_is_watched_through_a_gateway_and_goes_on(
     roles: tuple[str, str], database: str, tmp_path: Path
 ) -> None:

@@ -44,7 +44,7 @@ async def test_a_client_of_a_gateway_process_passes_the_whole_scenario(
 
 @pytest.mark.slow
 async def test_acp_works_at_a_gateway(database: str, tmp_path: Path) -> None:
-    model = ScriptedModel([call("echo", x=1)], [say("Done.")])
+    model = ScriptedModel([call("asking", x=1)], [say("Done.")])
     store = PostgresStore(database)
     async with (
         node(database, model, name="worker", policy="always"),

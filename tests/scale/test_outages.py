@@ -93,7 +93,7 @@ def trouble(proxy: DatabaseProxy, kind: str) -> tuple[Callable[[], None], float]
     return kinds[kind]
 
 
-QUICK = ("reset", "half-close")
+QUICK = ("reset",)
 KINDS = ("delay", "throttle", "reset", "half-close", "refuse", "silence", "silence past every timeout", "loss")
 
 

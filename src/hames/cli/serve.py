@@ -60,6 +60,7 @@ from hames.domain.policy import ApprovalPolicy
 from hames.ports import ServerState
 from hames.protocols.sync.pages import GitChanges
 from hames.server.app import Server
+from hames.server.guard.named_tokens import FILE as TOKENS_FILE
 from hames.server.guard.token import checked, token_in
 from hames.server.listener import Address
 from hames.tui.git_changes import NoDiff, uncommitted_changes
@@ -73,6 +74,10 @@ PLAIN_HTTP = (
     " HTTPS (--tls-cert, --tls-key)"
 )
 HTTPS = "other devices can connect with a token, over HTTPS. Named tokens with roles: hames tokens add NAME --role ROLE"
+LOCAL_TOKENS = (
+    "named tokens that were made on this machine are not used with --store: all its servers use those that"
+    " `hames tokens add NAME --role ROLE --store URL` makes"
+)
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXIT_SECONDS = 12.0
 """After that the process ends, whatever hangs. The log is whole at any moment."""
@@ -274,10 +279,15 @@ async def _welcome(server: Server, options: Options, model: str, address: Addres
         ("model", model),
         *(_runner_rows(options, runner, model) if runner else [("sandbox", await _sandbox(options))]),
         *(("warning", visible(warning)) for warning in options.warnings),
+        *([("warning", LOCAL_TOKENS)] if _has_unused_tokens(server, options) else []),
         ("devices", OTHER_DEVICES if address.is_loopback else HTTPS if address.tls_cert else PLAIN_HTTP),
     ]
     lines = [f"  {name:<10} {fold(says, width, indent=13)}" for name, says in rows]
     print("\n".join([f"Hames listens on {server.url}", *lines, "Ctrl+C stops it."]), flush=True)
+
+
+def _has_unused_tokens(server: Server, options: Options) -> bool:
+    return server.service.extras.shared is not None and (options.state_dir / TOKENS_FILE).exists()
 
 
 async def _sandbox(options: Options) -> str:

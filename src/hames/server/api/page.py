@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from hames.domain.errors import StorageFailed
 from hames.domain.value import Value
 from hames.server.api.sign_in import has_signed_in, is_preview, set_cookie
 from hames.server.http.compression import best_encoding, etag_matches
@@ -99,7 +100,11 @@ class Page:
         answer = RedirectResponse("/", 303, HEADERS)
         if keyring is None or has_signed_in(request, self._service, keyring):
             return answer
-        if (cookie := await keyring.use_link(word)) is not None:
+        try:
+            cookie = await keyring.use_link(word)
+        except StorageFailed as problem:
+            return failure(503, str(problem))
+        if cookie is not None:
             set_cookie(answer, self._service, cookie, request)
             return answer
         page = self._files.get("index.html")
