@@ -33,6 +33,8 @@ from hames.testing.services.postgres import Cluster
 SINGLE, PAUSE_SECONDS = 200, 0.01
 THREADS, PIECES, FACTS = 100, 400, 20
 RESTING, REST_SECONDS = 10_000, 5.0
+MODELS, TOKENS_PER_SECOND, SPREAD_SECONDS = 200, 30, 5
+"""So many turns get text at the pace of a model: 6,000 tokens each second, one here and one there."""
 
 
 def say(name: str, **figures: object) -> None:
@@ -186,6 +188,38 @@ async def flood(store: Store) -> dict[str, float]:
     return found
 
 
+async def spread(store: Store) -> dict[str, float]:
+    """Tokens as models send them: of many threads in turn, each on its own. A second of text is one record."""
+    logs = [await store.create(thread(2000 + number)) for number in range(MODELS)]
+    told: list[float] = []
+
+    async def write(log: Log, number: int) -> None:
+        began = time.perf_counter()
+        await asyncio.sleep(number % TOKENS_PER_SECOND / TOKENS_PER_SECOND / MODELS)
+        for token in range(TOKENS_PER_SECOND * SPREAD_SECONDS):
+            seq = token // TOKENS_PER_SECOND + 1
+            sent = time.perf_counter()
+            log.jot(delta(number, seq, "token "), lambda sent=sent: told.append(time.perf_counter() - sent))
+            if token % TOKENS_PER_SECOND == TOKENS_PER_SECOND - 1:
+                await log.append([delta(number, seq, "token " * TOKENS_PER_SECOND)])
+            due = began + (token + 1) / TOKENS_PER_SECOND
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+
+    began, used = time.perf_counter(), cpu()
+    async with anyio.create_task_group() as tasks:
+        for number, log in enumerate(logs):
+            tasks.start_soon(write, log, 2000 + number)
+    took, spent = time.perf_counter() - began, cpu() - used
+    for log in logs:
+        await log.close()
+    return {
+        "offered_per_second": MODELS * TOKENS_PER_SECOND,
+        "kept_per_second": round(len(told) / took),
+        "kept_p50_ms": ms(told),
+        "tokens_per_cpu_second": round(len(told) / spent),
+    }
+
+
 async def resting(store: Store, log: Log) -> dict[str, float]:
     """A process that has the store open and does nothing, while there are many threads."""
     before = cpu()
@@ -204,6 +238,7 @@ async def measure(name: str, place: str, commit: dict[str, float]) -> None:
     beyond = {"beyond_commit_ms": round(ms(ages) - commit["off"], 2)} if commit else {}
     say("text seen by another process", store=name, p50_ms=ms(ages), **beyond)
     say(f"{THREADS} threads at once", store=name, **await flood(store))
+    say(f"tokens of {MODELS} turns, spread out", store=name, **await spread(store))
     if isinstance(store, PostgresStore):
         await store.connections.execute(
             "insert into hames.thread (id, head) select 'rest_' || n, 0 from generate_series(1, $1::integer) n", RESTING

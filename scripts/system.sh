@@ -9,6 +9,7 @@ package_of() {
         rg) echo ripgrep ;;
         node) echo nodejs ;;
         postgres) echo postgresql ;;
+        systemd-analyze) echo systemd ;;
         *) echo "$1" ;;
     esac
 }

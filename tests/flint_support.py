@@ -25,6 +25,7 @@ from hames.store.places import Places
 from hames.testing.fakes.model import OneModel, ScriptedModel
 from hames.tools.files.workspace import LocalWorkspace
 from hames.tools.registry import BuiltinTools
+from node_support import node_parts
 from support import NoTrust, create_in
 
 Message = dict[str, Any]
@@ -204,11 +205,18 @@ class TwoModels(OneModel):
 
 
 @asynccontextmanager
-async def real_engine(model: ScriptedModel, folder: Path, *, created_elsewhere: bool = False) -> AsyncGenerator[Engine]:
+async def real_engine(
+    model: ScriptedModel, folder: Path, *, created_elsewhere: bool = False, database: str = ""
+) -> AsyncGenerator[Engine]:
     """Real tools, a real store, a real sandbox; only the model is scripted.
 
     `created_elsewhere`: another engine on the same directory makes the threads, and so runs their turns.
+    `database`: threads are kept there, and the engine is a gateway whose threads run on a worker.
     """
+    if database:
+        async with _real_engine(model, folder, database), _real_engine(model, folder, database, works=False) as engine:
+            yield engine
+        return
     if created_elsewhere:
         async with _real_engine(model, folder) as owner, _real_engine(model, folder) as engine:
             create_in(owner, engine)
@@ -218,12 +226,15 @@ async def real_engine(model: ScriptedModel, folder: Path, *, created_elsewhere: 
         yield engine
 
 
-def _real_engine(model: ScriptedModel, folder: Path) -> Engine:
+def _real_engine(model: ScriptedModel, folder: Path, database: str = "", *, works: bool = True) -> Engine:
     clock, models, sandbox = SystemClock(), TwoModels(model, selectors=SELECTORS), LocalSandbox()
-    store = JsonlStore(folder / "data", places=Places(folder / "state"))
+    if database:
+        kept = node_parts(database, "worker" if works else "gateway", works=works)
+    else:
+        store = JsonlStore(folder / "data", places=Places(folder / "state"))
+        kept = {"store": store, "peers": PeerSockets(store.private_directory)}
     return Engine(
-        store=store,
-        peers=PeerSockets(store.private_directory),
+        **kept,
         models=models,
         workspace=LocalWorkspace(),
         tools=BuiltinTools(sandbox=sandbox, clock=clock),
@@ -231,5 +242,7 @@ def _real_engine(model: ScriptedModel, folder: Path) -> Engine:
         trust=NoTrust(),
         clock=clock,
         ids=RandomIds(),
-        rules=EngineRules(defaults=Settings(model=models.default, cwd=str(folder / "ws"))),
+        rules=EngineRules(
+            defaults=Settings(model=models.default, cwd=str(folder / "ws")), works=works, leaves_turns=bool(database)
+        ),
     )

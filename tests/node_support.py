@@ -2,15 +2,18 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hames.app.nodes import NodeWorkspace
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.core.engine import Engine
 from hames.ports import Provider, Tool
 from hames.server.peers.store_peers import StorePeers
 from hames.store.postgres.letters import PostgresLetters
 from hames.store.postgres.nodes import PostgresNodes
+from hames.store.postgres.server_state import PostgresServerState
 from hames.store.postgres.store import PostgresStore
 from hames.testing.fakes.model import ScriptedModel
 from hames.testing.services.postgres import Cluster
@@ -56,9 +59,17 @@ def node(
         ids=RandomIds(),
         cwd=cwd,
         works=slots > 0,
+        workspace=NodeWorkspace(PostgresServerState(store)) if slots else None,
         leaves_turns=True,
         **rules,
     )
+
+
+def node_parts(address: str, name: str, *, works: bool) -> dict[str, Any]:
+    """The parts of an engine that make it a worker, or a gateway."""
+    store = PostgresStore(address, name=name, lease_seconds=LEASE_SECONDS)
+    nodes = PostgresNodes(store, name=name, slots=20 if works else 0)
+    return {"store": store, "nodes": nodes, "peers": StorePeers(PostgresLetters(store, nodes))}
 
 
 def end_lease(cluster: Cluster, address: str, name: str) -> None:

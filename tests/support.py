@@ -47,6 +47,7 @@ from hames.ports import (
     Trust,
     TurnHandle,
     Verdict,
+    Workspace,
 )
 from hames.server.peers.sockets import PeerSockets
 from hames.store.jsonl import JsonlStore
@@ -136,13 +137,14 @@ def engine(
     rulebook: RuleBook | None = None,
     budgets: Budgets | None = None,
     day_spending: DaySpending | None = None,
+    workspace: Workspace | None = None,
     **rules: object,
 ) -> Engine:
     models = model if hasattr(model, "cards") else OneModel(model)
     return Engine(
         store=store or MemoryStore(),
         models=models,
-        workspace=LocalWorkspace(),
+        workspace=workspace or LocalWorkspace(),
         tools=TheseTools(tools or (ECHO, STUCK, BROKEN, ASKING)),
         trust=trust or NoTrust(),
         clock=clock or FakeClock(),

@@ -23,6 +23,7 @@ from hames.store.postgres.connection import connect
 from hames.store.postgres.letters import PostgresLetters
 from hames.store.postgres.nodes import PostgresNodes
 from hames.store.postgres.store import PostgresStore
+from hames.store.postgres.tables import VERSION, migrate
 from hames.store.postgres.upkeep import migrate_database, pack_old
 from hames.testing.checks.store import check_store, jot
 from hames.testing.fakes.model import ScriptedModel, call, say
@@ -319,6 +320,42 @@ async def test_the_database_of_a_newer_version_is_refused_in_words(stores: Open,
         await stores().create(HERE)
 
 
+async def test_the_tables_of_an_older_version_are_brought_to_this_one_and_keep_what_is_in_them(
+    stores: Open, database: str
+) -> None:
+    """As a node of version 1 left it."""
+    older = stores()
+    log = await older.create(HERE)
+    await log.append([note(1)], sync=True)
+    await older.close()
+    connection = await connect(database, "test")
+    await connection.execute("drop table hames.token, hames.link, hames.spending; drop index hames.blob_uploads")
+    await connection.execute("alter table hames.migration drop column usable_by")
+    await connection.execute("delete from hames.migration where number > 1")
+    with pytest.raises(Misconfigured, match="run `hames store migrate`"):
+        await stores().read(HERE)
+    assert await migrate(connection) == VERSION - 1
+    assert await migrate(connection) == 0
+    await connection.close()
+    store = stores()
+    assert await store.read(HERE) == [note(1)]
+    await (await store.open(HERE)).append([note(2)], sync=True)
+
+
+async def test_the_tables_of_a_newer_version_are_used_if_it_only_added_to_them(stores: Open, database: str) -> None:
+    """So nodes of two versions work side by side while they are upgraded one after the other."""
+    connection = await connect(database, "test")
+    await connection.execute("alter table hames.thread add column region text")
+    await connection.execute("alter table hames.ev add column size integer; create table hames.more (id text)")
+    await connection.execute("insert into hames.migration (number, usable_by) values ($1, $2)", VERSION + 1, VERSION)
+    await check_store(stores())
+    assert await migrate(connection) == 0
+    await connection.execute("update hames.migration set usable_by = number where number = $1", VERSION + 1)
+    await connection.close()
+    with pytest.raises(Misconfigured, match="Upgrade hames on this node"):
+        await stores().read(HERE)
+
+
 async def test_a_worker_role_does_all_and_a_gateway_role_cannot_change_a_log(
     stores: Open, database: str, postgres: Cluster
 ) -> None:
@@ -329,7 +366,7 @@ async def test_a_worker_role_does_all_and_a_gateway_role_cannot_change_a_log(
         await check_store(worker)
         assert await gateway.read(ThreadId("ses_here"))
         await gateway.inbox.send(ThreadId("ses_here"), b"command", client_id="1")
-        for statement in ("delete from hames.ev", "update hames.ev set body = ''", "drop table hames.ev"):
+        for statement in ("delete from hames.token", "update hames.ev set body = ''", "drop table hames.ev"):
             with pytest.raises(StorageFailed, match=r"permission denied|must be owner"):
                 await gateway.connections.execute(statement)
         with pytest.raises(Misconfigured, match="no role"):

@@ -3,7 +3,7 @@
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -26,6 +26,7 @@ from hames.store.places import Places
 from hames.testing.fakes.model import OneModel
 from hames.tools.files.workspace import LocalWorkspace
 from hames.tools.registry import BuiltinTools
+from node_support import node_parts
 from support import NoTrust, create_in
 
 
@@ -40,8 +41,12 @@ class Stage:
         policy: ApprovalPolicy = "unlessTrusted",
         session: type[Session] = BootstrapSession,
         created_elsewhere: bool = False,
+        database: str = "",
     ) -> None:
-        """`created_elsewhere`: another engine on the same directory makes the threads, and so runs their turns."""
+        """`created_elsewhere`: another engine on the same directory makes the threads, and so runs their turns.
+
+        `database`: threads are kept there, and this is a gateway whose threads run on a worker.
+        """
         self._directory = directory
         self._work = directory / "work"
         self._work.mkdir(exist_ok=True)
@@ -49,26 +54,31 @@ class Stage:
         self._policy: ApprovalPolicy = policy
         self._session = session
         self._created_elsewhere = created_elsewhere
+        self._database = database
         self._tasks: TaskGroup | None = None
         self._ended = anyio.Event()
 
-    def engine(self) -> Engine:
+    def engine(self, works: bool = True) -> Engine:
         models, clock = OneModel(self._model), SystemClock()
         settings = Settings(
             model=models.default, cwd=str(self._work), approval_policy=self._policy, sandbox=DangerFullAccess()
         )
-        store = JsonlStore(self._work / ".harness", places=Places(self._directory / "state"))
         return Engine(
-            store=store,
-            peers=PeerSockets(store.private_directory),
+            **self._store_parts(works),
             models=models,
             workspace=LocalWorkspace(),
             tools=BuiltinTools(sandbox=LocalSandbox(), clock=clock),
             trust=NoTrust(),
             clock=clock,
             ids=RandomIds(),
-            rules=EngineRules(defaults=settings),
+            rules=EngineRules(defaults=settings, works=works, leaves_turns=bool(self._database)),
         )
+
+    def _store_parts(self, works: bool) -> dict[str, Any]:
+        if self._database:
+            return node_parts(self._database, "worker" if works else "gateway", works=works)
+        store = JsonlStore(self._work / ".harness", places=Places(self._directory / "state"))
+        return {"store": store, "peers": PeerSockets(store.private_directory)}
 
     async def send(self, data: bytes) -> None:
         await self._to_server.send(data)
@@ -99,8 +109,10 @@ class Stage:
         async with AsyncExitStack() as stack:
             followers = await stack.enter_async_context(anyio.create_task_group())
             await stack.enter_async_context(chunks)
+            if self._database:
+                await stack.enter_async_context(self.engine())
             owner = await stack.enter_async_context(self.engine()) if self._created_elsewhere else None
-            engine = await stack.enter_async_context(self.engine())
+            engine = await stack.enter_async_context(self.engine(works=not self._database))
             if owner is not None:
                 create_in(owner, engine)
             task_status.started()

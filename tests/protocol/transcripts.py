@@ -74,10 +74,11 @@ async def play(
     check: Callable[[Any], None],
     *,
     created_elsewhere: bool = False,
+    database: str = "",
 ) -> None:
     """`probe` is a harmless request without an id; `check` holds for every message of the server."""
     player = Player(scene, directory, probe, check)
-    player.created_elsewhere = created_elsewhere
+    player.created_elsewhere, player.database = created_elsewhere, database
     try:
         await player.play()
     except (AssertionError, TimeoutError) as failure:
@@ -92,6 +93,7 @@ class Player:
         self.number = 0
         self.heard: list[Any] = []
         self.created_elsewhere = False
+        self.database = ""
         self._directory = directory
         self._probe = probe
         self._check = check
@@ -105,7 +107,11 @@ class Player:
     async def play(self) -> None:
         policy = next((words.split()[1] for _, sign, words in self.scene.lines if words.startswith("policy ")), None)
         stage = self._stage = Stage(
-            self._directory, self._model, policy=policy or "unlessTrusted", created_elsewhere=self.created_elsewhere
+            self._directory,
+            self._model,
+            policy=policy or "unlessTrusted",
+            created_elsewhere=self.created_elsewhere,
+            database=self.database,
         )
         async with stage:
             for number, sign, rest in self.scene.lines:

@@ -39,11 +39,13 @@ from hames.plugins import Plugins
 from hames.ports import (
     Agent,
     Clock,
+    DaySpending,
     HostTool,
     Models,
     Nodes,
     Peers,
     Provider,
+    ServerState,
     Store,
     Tool,
     Tools,
@@ -96,13 +98,14 @@ async def open_engine(
     peers: Peers | None = None,
     workspace: Workspace | None = None,
     place: str = "",
+    day_spending: DaySpending | None = None,
 ) -> AsyncGenerator[Engine]:
     """An engine for one workspace. Raises `Misconfigured`.
 
     Any part can be replaced; what is not given is the real thing. `added_tools` are offered beside our own.
     `only_agent` is the one of `agents` that runs every turn. `continues` and `leaves_turns`: see `EngineRules`.
     `shares`: other processes on the same data directory send their commands for its threads here, and it sends its own.
-    `nodes`, `peers`, `works` and `place`: for a node of a shared store (`app/nodes.py`).
+    `nodes`, `peers`, `works`, `place` and `day_spending`: for a node of a shared store (`app/nodes.py`).
     """
     clock = clock or SystemClock()
     known = models if isinstance(models, Catalogue) else catalogue(options) if models is None else None
@@ -142,7 +145,7 @@ async def open_engine(
             works=works,
             budgets=options.budgets,
             asks_about_hosts="sandbox" in options.settings and not says_network(options.settings["sandbox"].value),
-            day_spending=parts.day_spending(options),
+            day_spending=day_spending or parts.day_spending(options),
         ),
         agents=running,
         notes=WorkspaceNotes(options.notes_dir),
@@ -215,8 +218,12 @@ async def serve_engine(
     token: str | None = None,
     git_changes: "Callable[[str], Awaitable[GitChanges]] | None" = None,
     api_policy: ApprovalPolicy | None = None,
+    shared: ServerState | None = None,
 ) -> "AsyncGenerator[Server]":
-    """Every networked protocol on one port, for as long as the block lasts. Raises `Misconfigured`."""
+    """Every networked protocol on one port, for as long as the block lasts. Raises `Misconfigured`.
+
+    `shared`: what the servers of a shared store have in common beside threads.
+    """
     from hames.protocols.acp.session import AcpSession
     from hames.protocols.bootstrap.session import BootstrapSession
     from hames.protocols.flint.session import FlintSession
@@ -227,6 +234,7 @@ async def serve_engine(
         data_dir=options.data_dir,
         uploads_dir=options.state_dir / "uploads",
         tokens_dir=options.state_dir,
+        shared=shared,
         version=__version__,
         sessions={
             "acp": lambda: AcpSession(engine.models, engine.rules.defaults),

@@ -11,7 +11,7 @@ from hames.agents.runner.agent import connected
 from hames.app import Engine, open_engine
 from hames.config.load import Options
 from hames.domain.errors import Misconfigured
-from hames.ports import Store
+from hames.ports import Store, Workspace
 
 
 def check_runner_address(url: str) -> None:
@@ -35,6 +35,7 @@ async def open_runner_engine(
     token: str,
     stall_s: float,
     memory: Callable[[], Path | None],
+    workspace: Workspace | None = None,
 ) -> AsyncGenerator[Engine]:
     """`model` is one of the runner's; empty: the one it was started with. Raises `Misconfigured`, `UnknownModel`."""
     async with (
@@ -47,6 +48,7 @@ async def open_runner_engine(
             agents={agent.name: agent},
             only_agent=agent.name,
             leaves_turns=True,
+            workspace=workspace,
         ) as engine,
     ):
         yield engine

@@ -57,8 +57,10 @@ from hames.domain.display import visible
 from hames.domain.errors import Misconfigured
 from hames.domain.items import FileUpdate
 from hames.domain.policy import ApprovalPolicy
+from hames.ports import ServerState
 from hames.protocols.sync.pages import GitChanges
 from hames.server.app import Server
+from hames.server.guard.named_tokens import FILE as TOKENS_FILE
 from hames.server.guard.token import checked, token_in
 from hames.server.listener import Address
 from hames.tui.git_changes import NoDiff, uncommitted_changes
@@ -72,6 +74,10 @@ PLAIN_HTTP = (
     " HTTPS (--tls-cert, --tls-key)"
 )
 HTTPS = "other devices can connect with a token, over HTTPS. Named tokens with roles: hames tokens add NAME --role ROLE"
+LOCAL_TOKENS = (
+    "named tokens that were made on this machine are not used with --store: all its servers use those that"
+    " `hames tokens add NAME --role ROLE --store URL` makes"
+)
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXIT_SECONDS = 12.0
 """After that the process ends, whatever hangs. The log is whole at any moment."""
@@ -184,8 +190,15 @@ async def _serve(options: Options, address: Address, token: str | None, args: Na
     files = thread_store(options)
     files.prepare()  # the unix socket lies there, wherever the threads are
     named = args.store or os.environ.get("HAMES_STORE", "")
+    shared: ServerState | None = None
     if args.runner is not None:
-        store = database_store(named) if named else files
+        store, workspace = files, None
+        if named:
+            from hames.app.nodes import NodeWorkspace, server_state
+
+            store = database_store(named)
+            shared = server_state(store)
+            workspace = NodeWorkspace(shared)
         opening = open_runner_engine(
             options,
             store,
@@ -194,17 +207,27 @@ async def _serve(options: Options, address: Address, token: str | None, args: Na
             token=os.environ.get("HAMES_RUNNER_TOKEN", ""),
             stall_s=args.runner_stall,
             memory=partial(files.private_directory, "runner"),
+            workspace=workspace,
         )
     elif named:
-        from hames.app.nodes import open_node
+        from hames.app.nodes import node_store, open_node, server_state
 
-        opening = open_node(options, node_options(args, named, works=not args.no_work))
+        node = node_options(args, named, works=not args.no_work)
+        store = node_store(node)
+        shared = server_state(store)
+        opening = open_node(options, node, store=store)
     else:
         opening = open_engine(options, store=files, leaves_turns=True)
     async with (
         opening as engine,
         serve_engine(
-            engine, options, address, token=token, git_changes=_git_changes(args), api_policy=args.v1_policy
+            engine,
+            options,
+            address,
+            token=token,
+            git_changes=_git_changes(args),
+            api_policy=args.v1_policy,
+            shared=shared,
         ) as server,
         traced(engine, options),
     ):
@@ -212,7 +235,7 @@ async def _serve(options: Options, address: Address, token: str | None, args: Na
             engine.beside(engine.continue_turns)
         await _welcome(server, options, engine.rules.defaults.model, address, args.runner)
         if args.open:
-            await anyio.to_thread.run_sync(_show, server.link(), abandon_on_cancel=True)
+            await anyio.to_thread.run_sync(_show, await server.link(), abandon_on_cancel=True)
         await until_stopped()
     return 0
 
@@ -250,16 +273,21 @@ async def until_stopped() -> None:
 async def _welcome(server: Server, options: Options, model: str, address: Address, runner: str | None) -> None:
     width = columns(sys.stdout)
     rows = [
-        *(("page", link) for link in _links(server, address)),
+        *(("page", link) for link in await _links(server, address)),
         *([("", "this link works once, on whichever device opens it first")] if server.service.keyring else []),
         ("workspace", visible(str(options.cwd))),
         ("model", model),
         *(_runner_rows(options, runner, model) if runner else [("sandbox", await _sandbox(options))]),
         *(("warning", visible(warning)) for warning in options.warnings),
+        *([("warning", LOCAL_TOKENS)] if _has_unused_tokens(server, options) else []),
         ("devices", OTHER_DEVICES if address.is_loopback else HTTPS if address.tls_cert else PLAIN_HTTP),
     ]
     lines = [f"  {name:<10} {fold(says, width, indent=13)}" for name, says in rows]
     print("\n".join([f"Hames listens on {server.url}", *lines, "Ctrl+C stops it."]), flush=True)
+
+
+def _has_unused_tokens(server: Server, options: Options) -> bool:
+    return server.service.extras.shared is not None and (options.state_dir / TOKENS_FILE).exists()
 
 
 async def _sandbox(options: Options) -> str:
@@ -274,9 +302,9 @@ def _runner_rows(options: Options, runner: str, model: str) -> list[tuple[str, s
     return rows
 
 
-def _links(server: Server, address: Address) -> list[str]:
+async def _links(server: Server, address: Address) -> list[str]:
     """The page's address: by name, and by each of this machine's addresses where other devices may come in."""
-    link = server.link()
+    link = await server.link()
     if address.host not in ("0.0.0.0", "::"):
         return [link]
     port = server.url.rpartition(":")[2]

@@ -27,7 +27,6 @@ from hames.domain.errors import Misconfigured
 from hames.store.copying import copy_threads
 from hames.store.postgres import upkeep
 from hames.store.postgres.connection import is_address
-from hames.store.postgres.tables import VERSION
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -68,7 +67,7 @@ async def _check(address: str) -> int:
     about = f"{found.running} with a running turn, {found.packed} packed"
     print(f"{found.threads} thread{'s' * (found.threads != 1)} ({about}), {found.nodes} live nodes")
     problems = found.problems
-    if found.version == VERSION:
+    if found.is_usable:
         store = database_store(address)
         count = 0
         async for thread in upkeep.check_threads(store.connections):

@@ -4,27 +4,32 @@
   hames tokens add ci --role observer --expires 30d
   hames tokens list
   hames tokens revoke alice                       ends her open connections, too
+  hames tokens list --store postgresql://db/hames the tokens of all servers of a shared store (HAMES_STORE)
 
 observer: sees threads and changes nothing. driver: sends prompts, interrupts, changes settings; can't answer approvals
 and can't make the approval or sandbox policy less strict. approver: everything a driver may do, and answers approvals.
 The start-up token (`hames serve --token`) and this user's own programs may do everything.
 
 A client sends its token as `Authorization: Bearer TOKEN`. The log of each thread says who did what. Tokens belong to
-the state directory, and running servers notice changes within a second.
-Exit code: 0, or 2 for a name that is taken, unknown or not valid.
+the state directory, or to the shared store, and running servers notice changes within a second.
+Exit code: 0, 1 if the database cannot be reached, or 2 for a name that is taken, unknown or not valid.
 """
 
 import os
 import re
 import time
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+
+import anyio
 
 from hames.config.paths import user_state
 from hames.domain.errors import InvalidCommand
 from hames.domain.roles import NAMED_ROLES
-from hames.server.guard.named_tokens import NamedToken, TokenFile
+from hames.domain.tokens import NamedToken
+from hames.server.guard.named_tokens import TAKEN, TokenFile, make_token
 
 _UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _DURATION = re.compile(r"(\d{1,6})([mhdw])")
@@ -39,21 +44,53 @@ def add_arguments(parser: ArgumentParser) -> None:
     actions.add_parser("list", help="show the tokens: names, roles, and how long they are valid")
     revoke = actions.add_parser("revoke", help="make a token invalid at once")
     revoke.add_argument("name")
+    for action in actions.choices.values():
+        action.add_argument("--store", metavar="URL", default="", help="of this PostgreSQL store (HAMES_STORE)")
 
 
 def run(args: Namespace) -> int:
-    tokens, now_ms = TokenFile(Path(user_state(os.environ))), time.time_ns() // 1_000_000
+    now_ms = time.time_ns() // 1_000_000
+    address = args.store or os.environ.get("HAMES_STORE", "")
+    if address:
+        return anyio.run(_in_store, address, args, now_ms)
+    tokens = TokenFile(Path(user_state(os.environ)))
     match args.action:
         case "add":
             print(tokens.add(args.name, args.role, now_ms=now_ms, lasts_ms=_lasts_ms(args.expires)))
         case "list":
-            for token in tokens.read():
-                print(_row(token, now_ms))
+            _print_list(tokens.read(), now_ms)
         case _:
-            if not tokens.revoke(args.name):
-                raise InvalidCommand(f"there is no token {args.name!r}; hames tokens list shows them")
-            print(f"revoked {args.name}")
+            _print_revoked(args.name, was_there=tokens.revoke(args.name))
     return 0
+
+
+async def _in_store(address: str, args: Namespace, now_ms: int) -> int:
+    from hames.app.nodes import open_server_state
+
+    async with open_server_state(address) as state:
+        match args.action:
+            case "add":
+                token, made = make_token(args.name, args.role, now_ms=now_ms, lasts_ms=_lasts_ms(args.expires))
+                if not await state.add_token(made, now_ms=now_ms):
+                    raise InvalidCommand(TAKEN.format(name=args.name))
+                print(token)
+            case "list":
+                _print_list(await state.tokens(), now_ms)
+            case _:
+                _print_revoked(args.name, was_there=await state.revoke_token(args.name))
+    return 0
+
+
+def _print_list(tokens: Sequence[NamedToken], now_ms: int) -> None:
+    for token in tokens:
+        print(_row(token, now_ms))
+
+
+def _print_revoked(name: str, *, was_there: bool) -> None:
+    """Raises `InvalidCommand`."""
+    if not was_there:
+        raise InvalidCommand(f"there is no token {name!r}; hames tokens list shows them")
+    print(f"revoked {name}")
 
 
 def _lasts_ms(text: str | None) -> int:

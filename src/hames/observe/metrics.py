@@ -69,7 +69,7 @@ class Metrics:
         for name, means in _COUNTERS.items():
             yield f"# HELP {name} {means}\n# TYPE {name} counter"
             for labels, value in sorted(self._counters[name].items()):
-                yield f"{name}{_format_labels(labels)} {value:g}"
+                yield f"{name}{format_labels(labels)} {value:g}"
         for name, (means, read) in self.gauges.items():
             yield f"# HELP {name} {means}\n# TYPE {name} gauge\n{name} {read():g}"
         name = "hames_turn_seconds"
@@ -84,9 +84,9 @@ class Metrics:
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
-def _format_labels(labels: Labels) -> str:
+def format_labels(labels: Labels) -> str:
     """
-    >>> _format_labels((("a", "x"), ("b", "y")))
+    >>> format_labels((("a", "x"), ("b", "y")))
     '{a="x",b="y"}'
     """
     pairs = [f'{name}="{value.translate(_ESCAPES)}"' for name, value in labels]

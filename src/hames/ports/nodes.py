@@ -32,6 +32,25 @@ class NodeStatus(Value):
     lag_ms: int = 0
     """How long its last renewal took."""
     version: str = ""
+    lease_s: float = 0.0
+    """So long its lease still lasts."""
+    inbox: int = 0
+    """Commands for its threads that have no answer yet."""
+    claimed: int = 0
+    """Threads that it took up since it started."""
+    fenced: int = 0
+    """Threads that other nodes took from it."""
+    followers: int = 0
+    """Readers on it that follow threads which other nodes write."""
+    facts: int = 0
+    deltas: int = 0
+    batches: int = 0
+    """Records, pieces of text and statements that it wrote since it started."""
+    waiting: int = 0
+    """Threads with something that is not written yet."""
+    append_ms: float = 0.0
+    append_ms_p99: float = 0.0
+    """How long its last few hundred appends took: the median, and all but one in a hundred."""
 
 
 class Viewing(Value):

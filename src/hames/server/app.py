@@ -33,7 +33,7 @@ from hames.server.fanout import Fanout
 from hames.server.http.compression import Compressing
 from hames.server.http.connection import Doors
 from hames.server.http.routes import Endpoint, routes
-from hames.server.http.uploads import Uploads
+from hames.server.http.uploads import SharedUploads, UploadDirectory
 from hames.server.listener import Address, Listener, RunningServer
 from hames.server.mcp.endpoint import McpEndpoint
 from hames.server.runs import Runs
@@ -52,10 +52,12 @@ class Server(RunningServer):
         super().__init__(listener, url)
         self.service = service
 
-    def link(self) -> str:
-        """Where a browser should go: with a token, an address that signs it in once."""
-        keyring = self.service.keyring
-        return f"{self.url}/?token={keyring.link()}" if keyring is not None else self.url
+    async def link(self) -> str:
+        """Where a browser should go: with a token, an address that signs it in once. Raises `StorageFailed`."""
+        if self.service.keyring is None:
+            return self.url
+        made = await self.service.keyring.make_invitation(has_code=False)
+        return f"{self.url}/?token={made.word}"
 
 
 @asynccontextmanager
@@ -63,7 +65,7 @@ async def serving(
     engine: Engine, address: Address, extras: Extras, *, token: str | None = None
 ) -> AsyncGenerator[Server]:
     """A server for as long as the block lasts. Raises `Misconfigured` when it cannot be, with nothing listening."""
-    async with listener.opening(engine.clock, address, token, extras.tokens_dir) as opening:
+    async with listener.opening(engine.clock, address, token, extras.tokens_dir, extras.shared) as opening:
         knocker = await opening.stack.enter_async_context(unix.listening(extras.data_dir))
         tasks = await opening.tasks()
         offer = Offer(models=engine.models, listed=listed_models(engine.models, engine.agents))
@@ -75,7 +77,7 @@ async def serving(
             fanout=fanout,
             gate=opening.gate,
             keyring=opening.keyring,
-            uploads=Uploads(extras.uploads_dir),
+            uploads=SharedUploads(extras.shared) if extras.shared else UploadDirectory(extras.uploads_dir),
             metrics=Metrics(),
             extras=extras,
             addresses=lambda: reachable(address, opening.port),
@@ -103,7 +105,7 @@ async def serving(
                 tasks.start_soon(one.expire)
         unix_server = unix.UnixServer(engine, extras.sessions, opening.identities)
         _gauges(service, here, opening.doors, sockets, unix_server)
-        service.uploads.sweep()
+        await service.uploads.sweep()
         tasks.start_soon(fanout.tick)
         tasks.start_soon(unix_server.serve, knocker)
         await opening.listen(tasks)

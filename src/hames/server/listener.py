@@ -11,13 +11,14 @@ from typing import Any
 import anyio
 import uvicorn
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from hames.core.engine import Engine
 from hames.domain.errors import Misconfigured
 from hames.domain.state import Change
 from hames.domain.value import Value
 from hames.observe.metrics import Metrics
-from hames.ports import Clock
+from hames.ports import Clock, ServerState
 from hames.server.guard import peer
 from hames.server.guard.gate import Gate
 from hames.server.guard.identities import Identities
@@ -25,6 +26,7 @@ from hames.server.guard.middleware import BURST, RATE_PER_SECOND, Guard
 from hames.server.guard.named_tokens import NamedTokens
 from hames.server.guard.proxies import read_proxies
 from hames.server.guard.rate_limit import Bucket
+from hames.server.guard.shared import SharedTokens
 from hames.server.guard.tls import Certificate
 from hames.server.guard.token import Keyring
 from hames.server.http.connection import CONNECTION, Doors, guarded
@@ -197,7 +199,14 @@ class Opening:
     """A server on its way up: the port is bound, and `listen` starts to take connections."""
 
     def __init__(
-        self, clock: Clock, address: Address, token: str | None, door: socket.socket, tokens_dir: Path | None = None
+        self,
+        clock: Clock,
+        address: Address,
+        token: str | None,
+        door: socket.socket,
+        *,
+        tokens_dir: Path | None,
+        shared: ServerState | None,
     ) -> None:
         self.stack = contextlib.AsyncExitStack()
         """Closed when the listener has ended, last entered first."""
@@ -205,9 +214,12 @@ class Opening:
         self.url = f"{address.scheme}://{host_text(address)}:{self.port}"
         self.certificate = Certificate(address.tls_cert, address.tls_key) if address.tls_cert else None
         self._proxies = read_proxies(address.proxies)
-        tokens = NamedTokens(tokens_dir, clock) if tokens_dir is not None else None
-        self.keyring = Keyring(token, clock, tokens) if token is not None else None
+        self.shared_tokens = SharedTokens(shared, clock) if shared is not None else None
+        tokens = self.shared_tokens or (NamedTokens(tokens_dir, clock) if tokens_dir is not None else None)
+        self.keyring = Keyring(token, clock, tokens, shared) if token is not None else None
         self.gate = gate_for(address, self.port)
+        if shared is not None and self.keyring is not None:
+            self.gate = replace(self.gate, cookie=self.keyring.shared_cookie_name)
         self.identities = Identities(self.gate, self.keyring, tokens, clock)
         # Without a token the kernel says who may come in; with one, the token does.
         self.doors = Doors(peer.refusal if self.keyring is None else None)
@@ -244,6 +256,9 @@ class Opening:
     async def listen(self, tasks: TaskGroup) -> None:
         assert self._listener is not None
         tasks.start_soon(self.identities.end_invalid)
+        if self.shared_tokens is not None:
+            await self.shared_tokens.load()
+            tasks.start_soon(self.shared_tokens.keep_fresh)
         if self.certificate is not None:
             tasks.start_soon(self.certificate.watch, self._clock)
         tasks.start_soon(self._listener.run_on, self._door)
@@ -258,17 +273,21 @@ class Opening:
 
 @contextlib.asynccontextmanager
 async def opening(
-    clock: Clock, address: Address, token: str | None, tokens_dir: Path | None = None
+    clock: Clock,
+    address: Address,
+    token: str | None,
+    tokens_dir: Path | None = None,
+    shared: ServerState | None = None,
 ) -> AsyncGenerator[Opening]:
     """A listener for as long as the block lasts. Raises `Misconfigured` when it cannot be, with nothing listening.
 
-    `tokens_dir` is where named tokens are kept; None: there are none.
+    `tokens_dir` is where named tokens are kept; None: there are none. `shared`: they are in a shared store instead.
     """
     check(address, token)
     door = bind(address)
     failure: Exception | None = None
     with contextlib.closing(door):
-        here = Opening(clock, address, token, door, tokens_dir)
+        here = Opening(clock, address, token, door, tokens_dir=tokens_dir, shared=shared)
         async with here.stack:
             try:
                 yield here

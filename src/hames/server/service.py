@@ -13,6 +13,7 @@ from hames.domain.policy import ApprovalPolicy
 from hames.domain.state import ThreadState
 from hames.domain.value import Value
 from hames.observe.metrics import Metrics
+from hames.ports import ServerState
 from hames.protocols.session import Session
 from hames.protocols.sync.encoder import SyncEncoder
 from hames.protocols.sync.pages import GitChanges, SandboxReport
@@ -47,6 +48,8 @@ class Extras(Value):
     version: str
     tokens_dir: Path | None = None
     """Where named tokens are kept; None: there are none."""
+    shared: ServerState | None = None
+    """Named tokens, sign-in links and uploads of all servers of a shared store, instead of these directories."""
     sessions: Mapping[str, Callable[[], Session]] = {}
     """By the name of their path and of their first line on the unix socket."""
     page: Path | None = None

@@ -35,7 +35,7 @@ UNITS = {"<now s>": 1_000_000_000, "<now ms>": 1_000_000}
 RANGE = re.compile(r"<(\d+)-(\d+)>")
 
 
-async def replay(transcript: Path, folder: Path, *, created_elsewhere: bool = False) -> None:
+async def replay(transcript: Path, folder: Path, *, created_elsewhere: bool = False, database: str = "") -> None:
     (folder / "ws").mkdir()
     replies: list[list[Step]] = []
     lines: list[tuple[int, str, str]] = []
@@ -56,7 +56,8 @@ async def replay(transcript: Path, folder: Path, *, created_elsewhere: bool = Fa
     model = ScriptedModel(*replies)
     names: dict[str, Any] = {"$ws": str(folder / "ws"), BEGAN: time.time_ns()}
     while lines:  # one round per agent
-        async with real_engine(model, folder, created_elsewhere=created_elsewhere) as engine, AsyncExitStack() as stack:
+        made = real_engine(model, folder, created_elsewhere=created_elsewhere, database=database)
+        async with made as engine, AsyncExitStack() as stack:
             await _talk(transcript, lines, engine, stack, names)
     if "hang" not in transcript.read_text():
         model.assert_finished()

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from hames.domain.errors import StorageFailed
 from hames.domain.value import Value
 from hames.server.api.sign_in import has_signed_in, is_preview, set_cookie
 from hames.server.http.compression import best_encoding, etag_matches
@@ -76,7 +77,7 @@ class Page:
 
     async def index(self, request: Request) -> Response:
         if (word := request.query_params.get("token")) is not None and not is_preview(request):
-            return self._signed_in(word, request)
+            return await self._signed_in(word, request)
         return self._index(request)
 
     async def file(self, request: Request) -> Response:
@@ -93,13 +94,17 @@ class Page:
             return Response(NOT_BUILT, 404, HEADERS, "text/plain; charset=utf-8")
         return _sent(page, request, "no-cache")
 
-    def _signed_in(self, word: str, request: Request) -> Response:
+    async def _signed_in(self, word: str, request: Request) -> Response:
         """The word leaves the address before anything of the page is loaded."""
         keyring = self._service.keyring
         answer = RedirectResponse("/", 303, HEADERS)
         if keyring is None or has_signed_in(request, self._service, keyring):
             return answer
-        if (cookie := keyring.take_link(word)) is not None:
+        try:
+            cookie = await keyring.use_link(word)
+        except StorageFailed as problem:
+            return failure(503, str(problem))
+        if cookie is not None:
             set_cookie(answer, self._service, cookie, request)
             return answer
         page = self._files.get("index.html")

@@ -66,7 +66,8 @@ class SignInApi:
         """A link and a code, one of which signs in one more browser, with the same role."""
         await read_json(request, Nothing)
         principal = principal_of(request)
-        made = self._keyring().invite(principal.access.actor.name if principal.access.role != "owner" else "")
+        name = principal.access.actor.name if principal.access.role != "owner" else ""
+        made = await self._keyring().make_invitation(name)
         return reply(
             Link(
                 path=f"/?token={made.word}",
@@ -83,7 +84,7 @@ class SignInApi:
         given = await read_json(request, Code)
         if not self._tries.take():
             raise HttpRefusal(429, "too many tries; wait a moment and try again", "UsageLimitExceeded")
-        cookie = keyring.take_token(given.code) or keyring.take_code(given.code)
+        cookie = keyring.take_token(given.code) or await keyring.use_code(given.code)
         if cookie is None:
             raise HttpRefusal(401, WRONG, "Unauthorized")
         answer = reply(SignedIn())

@@ -1,14 +1,14 @@
 """Status, health, metrics, the description of the API, and what a page needs beside its threads."""
 
-import anyio
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hames.domain.errors import InvalidCommand
+from hames.domain.errors import InvalidCommand, StorageFailed
 from hames.domain.ids import ThreadId
 from hames.domain.pictures import shape
 from hames.domain.value import Value
 from hames.observe.metrics import MEDIA_TYPE
+from hames.observe.nodes import NO_STORE, node_metrics
 from hames.protocols.body import parse_number
 from hames.protocols.sync import pages as p
 from hames.server.guard.gate import PICTURES
@@ -74,8 +74,14 @@ class StatusApi:
         return reply(Health())
 
     async def metrics(self, _request: Request) -> Response:
-        """Metrics for Prometheus."""
-        return Response(self._service.metrics.text().encode(), 200, ALWAYS, MEDIA_TYPE)
+        """Metrics for Prometheus; with a shared store, of every node."""
+        text = self._service.metrics.text()
+        if (node := self._service.engine.node) is not None:
+            try:
+                text += node_metrics(await node.nodes.list(), this=node.nodes.id)
+            except StorageFailed:
+                text += NO_STORE
+        return Response(text.encode(), 200, ALWAYS, MEDIA_TYPE)
 
     async def openapi(self, _request: Request) -> Response:
         """This description."""
@@ -100,15 +106,14 @@ class StatusApi:
             raise HttpRefusal(415, f"a picture is {' or '.join(sorted(PICTURES))}")
         data = await read_body(request, PICTURE_BYTES)
         name = request.query_params.get("name", "")[:200]
-        return reply(self._service.uploads.keep(data, media_type, name), 201)
+        return reply(await self._service.uploads.keep(data, media_type, name), 201)
 
     async def uploaded(self, request: Request) -> Response:
         """A picture that was uploaded and that no turn has read yet."""
         try:
-            path = self._service.uploads.path(request.path_params["id"])
+            data = await self._service.uploads.read(request.path_params["id"])
         except InvalidCommand as why:
             raise HttpRefusal(404, str(why), "Other") from None
-        data = await anyio.Path(path).read_bytes()
         found = shape(data)
         if found is None:
             raise HttpRefusal(404, "no such picture", "Other")

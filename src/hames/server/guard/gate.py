@@ -37,6 +37,8 @@ class Gate(Value):
     """Any IP address with our port will do, too: nobody can make a name of one."""
     origins: frozenset[str] = frozenset()
     """Pages elsewhere that may use this server."""
+    cookie: str = ""
+    """The name of the sign-in cookie, where it is good at other servers, too; empty: it is made of the port."""
 
 
 class Head(Value):
@@ -127,7 +129,7 @@ def is_preflight(asked: Head, gate: Gate) -> bool:
 
 def cookie_name(gate: Gate) -> str:
     """Cookies do not know ports: two servers of one machine must not overwrite each other's."""
-    return f"hames-{gate.port}"
+    return gate.cookie or f"hames-{gate.port}"
 
 
 def _token(asked: Head, gate: Gate, keyring: Keyring | None) -> GuardRefusal | None:

@@ -9,9 +9,10 @@ from collections.abc import Callable, Generator
 
 from hames.domain.actors import Actor
 from hames.domain.roles import Access
+from hames.domain.tokens import NamedToken
 from hames.ports import Clock
 from hames.server.guard.gate import Gate, Head, bearer_of, cookie_of
-from hames.server.guard.named_tokens import OWNER, PREFIX, NamedToken, NamedTokens
+from hames.server.guard.named_tokens import OWNER, PREFIX, KnownTokens
 from hames.server.guard.token import Keyring
 from hames.stdio.principals import Principal, local_user
 
@@ -23,13 +24,18 @@ LOOK_SECONDS = 1.0
 
 
 class Identities:
-    def __init__(self, gate: Gate, keyring: Keyring | None, tokens: NamedTokens | None, clock: Clock) -> None:
+    def __init__(self, gate: Gate, keyring: Keyring | None, tokens: KnownTokens | None, clock: Clock) -> None:
         """`keyring` None: no token is asked for, and the kernel says who may connect."""
         self._gate = gate
         self._keyring = keyring
         self._tokens = tokens
         self._clock = clock
         self._connected: dict[Principal, list[Callable[[], None]]] = {}
+
+    async def learn(self, asked: Head) -> None:
+        """Before `principal`: looks for tokens that other servers made since."""
+        if self._tokens is not None:
+            await self._tokens.learn(bearer_of(asked), cookie_of(asked, self._gate))
 
     def principal(self, asked: Head, via: str) -> Principal | None:
         """None: what was presented is not (or no longer) valid."""

@@ -91,6 +91,7 @@ class Guard:
             return
         apply_forwarded(scope, self._proxies)
         asked = head(scope["type"], scope.get("method", "GET"), scope["path"], scope["headers"])
+        await self._identities.learn(asked)
         principal = self._identities.principal(asked, arrived_by(asked))
         refusal = judge(asked, self._gate, self._keyring) or _token_refusal(asked, principal)
         refusal = refusal or self._limit_refusal(asked)

@@ -18,6 +18,7 @@ import msgspec
 from hames.codecs.jsontext import encode
 from hames.domain.errors import InvalidCommand, Misconfigured
 from hames.domain.roles import Role
+from hames.domain.tokens import NamedToken
 from hames.domain.value import Value
 from hames.ports import Clock
 from hames.private_files import descriptor, open_private, write_private
@@ -27,20 +28,9 @@ PREFIX = "hames_"
 """How every named token begins: one that is not known (any more) is told apart from no token at all."""
 OWNER = "owner"
 FILE_BYTES = 1 << 20
+TAKEN = "there is a token {name!r} already; revoke it first: hames tokens revoke {name}"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
-
-
-class NamedToken(Value, omit_defaults=True):
-    name: str
-    role: Role
-    sha256: str
-    created_at_ms: int
-    expires_at_ms: int = 0
-    """0: never."""
-
-    def is_expired(self, now_ms: int) -> bool:
-        return 0 < self.expires_at_ms <= now_ms
 
 
 class _Kept(Value):
@@ -49,6 +39,17 @@ class _Kept(Value):
 
 def hash_token(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def make_token(name: str, role: Role, *, now_ms: int, lasts_ms: int = 0) -> tuple[str, NamedToken]:
+    """A new token, and what is kept of it. Raises `InvalidCommand`."""
+    if not _NAME.fullmatch(name) or name == OWNER:
+        raise InvalidCommand(
+            f"{name!r} can't be the name of a token: use up to 64 letters, digits and . _ @ -, and not {OWNER!r}"
+        )
+    token = PREFIX + secrets.token_urlsafe(32)
+    ends = now_ms + lasts_ms if lasts_ms else 0
+    return token, NamedToken(name=name, role=role, sha256=hash_token(token), created_at_ms=now_ms, expires_at_ms=ends)
 
 
 class TokenFile:
@@ -78,22 +79,11 @@ class TokenFile:
 
     def add(self, name: str, role: Role, *, now_ms: int, lasts_ms: int = 0) -> str:
         """The new token, which is kept nowhere. Raises `InvalidCommand` and `Misconfigured`."""
-        if not _NAME.fullmatch(name) or name == OWNER:
-            raise InvalidCommand(
-                f"{name!r} can't be the name of a token: use up to 64 letters, digits and . _ @ -, and not {OWNER!r}"
-            )
-        token = PREFIX + secrets.token_urlsafe(32)
-        made = NamedToken(
-            name=name,
-            role=role,
-            sha256=hash_token(token),
-            created_at_ms=now_ms,
-            expires_at_ms=now_ms + lasts_ms if lasts_ms else 0,
-        )
+        token, made = make_token(name, role, now_ms=now_ms, lasts_ms=lasts_ms)
         with self._changing() as known:
             kept = [one for one in known if not (one.name == name and one.is_expired(now_ms))]
             if any(one.name == name for one in kept):
-                raise InvalidCommand(f"there is a token {name!r} already; revoke it first: hames tokens revoke {name}")
+                raise InvalidCommand(TAKEN.format(name=name))
             self._write((*kept, made))
         return token
 
@@ -119,15 +109,12 @@ class TokenFile:
         write_private(self.path, encode(_Kept(tokens=tokens)), sync=True)
 
 
-class NamedTokens:
-    """What a server knows of the file, as it is now."""
+class KnownTokens:
+    """The tokens that a server knows of."""
 
-    def __init__(self, directory: Path, clock: Clock) -> None:
-        self._file = TokenFile(directory)
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._seen: tuple[int, int, int] | None = None
         self._by_hash: dict[str, NamedToken] = {}
-        self._load()
 
     def find(self, token: str) -> NamedToken | None:
         return self.find_hash(hash_token(token)) if token.startswith(PREFIX) else None
@@ -142,6 +129,22 @@ class NamedTokens:
         self._refresh()
         found = self._by_hash.get(sha256)
         return None if found is None or found.is_expired(self._clock.now_ms()) else found
+
+    async def learn(self, token: str, cookie: str) -> None:
+        """Before a request is judged: a token that is not known may have been made at another server just now."""
+
+    def _refresh(self) -> None:
+        """Before each look."""
+
+
+class NamedTokens(KnownTokens):
+    """Those of the file, as it is now."""
+
+    def __init__(self, directory: Path, clock: Clock) -> None:
+        super().__init__(clock)
+        self._file = TokenFile(directory)
+        self._seen: tuple[int, int, int] | None = None
+        self._load()
 
     def _refresh(self) -> None:
         if self._stamp() != self._seen:

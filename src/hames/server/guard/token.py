@@ -14,10 +14,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from hames.domain.errors import Misconfigured
+from hames.domain.tokens import NamedToken, SignInLink
 from hames.domain.value import Value
-from hames.ports import Clock
+from hames.ports import Clock, ServerState
 from hames.private_files import private_directory
-from hames.server.guard.named_tokens import NamedToken, NamedTokens
+from hames.server.guard.named_tokens import KnownTokens
 
 SUBPROTOCOL = "harness.v1"
 BEARER_SUBPROTOCOL = "harness.bearer."
@@ -53,8 +54,12 @@ class _Open(Value):
 class Keyring:
     """Checks tokens, cookies, links and codes. The token itself is not kept."""
 
-    def __init__(self, token: str, clock: Clock, named: NamedTokens | None = None) -> None:
+    def __init__(
+        self, token: str, clock: Clock, named: KnownTokens | None = None, shared: ServerState | None = None
+    ) -> None:
+        """`shared`: links and codes are kept there, for all servers that have the same token."""
         self._named = named
+        self._shared = shared
         self._token = _digest(token)
         self._cookie_key = hmac.digest(token.encode(), b"cookies of named tokens", "sha256")
         self._cookie_value = hmac.new(token.encode(), b"cookie", hashlib.sha256).hexdigest()
@@ -62,6 +67,11 @@ class Keyring:
         self._open: list[_Open] = []
         self._wrong_codes = 0
         self._clock = clock
+
+    @property
+    def shared_cookie_name(self) -> str:
+        """Behind one name of several servers with the same token, whatever their ports are."""
+        return f"hames-{hmac.digest(self._cookie_key, b'name', 'sha256').hex()[:12]}"
 
     @property
     def cookie(self) -> str:
@@ -105,7 +115,7 @@ class Keyring:
         """
         self._forget()
         self._wrong_codes = 0
-        code = "".join(secrets.choice(CODE_ALPHABET) for _ in range(CODE_CHARS))
+        code = _new_code()
         word = secrets.token_urlsafe(32)
         now = self._clock.monotonic()
         earlier = [_without_code(one) for one in self._open[-(LINKS - 1) :]]
@@ -134,7 +144,7 @@ class Keyring:
     def take_code(self, typed: str) -> str | None:
         """The same for a code, however it was typed."""
         self._forget()
-        given = _digest("".join(char for char in typed.upper() if char.isalnum())[: CODE_CHARS + 1])
+        given = _typed_code(typed)
         now = self._clock.monotonic()
         found = [hmac.compare_digest(given, one.code) and now < one.code_until for one in self._open]
         if any(found):
@@ -153,6 +163,38 @@ class Keyring:
         found = self._named.find(token) if self._named is not None else None
         return None if found is None else self.cookie_for(found.name)
 
+    # -- the same where servers share a store: made at one of them, used at any
+
+    async def make_invitation(self, name: str = "", *, has_code: bool = True) -> Invitation:
+        """Raises `StorageFailed`."""
+        if self._shared is None:
+            return self.invite(name) if has_code else Invitation(word=self.link(), code="")
+        made = Invitation(word=secrets.token_urlsafe(32), code=_new_code() if has_code else "")
+        link = SignInLink(
+            name=name,
+            word=_digest(made.word),
+            word_seconds=LINK_SECONDS,
+            code=_digest(made.code) if has_code else b"",
+            code_seconds=CODE_SECONDS,
+        )
+        await self._shared.put_link(link, most=LINKS)
+        return made
+
+    async def use_link(self, word: str) -> str | None:
+        """The cookie, as from `take_link`. Raises `StorageFailed`."""
+        if self._shared is None:
+            return self.take_link(word)
+        return self._cookie_of(await self._shared.take_link(_digest(word)))
+
+    async def use_code(self, typed: str) -> str | None:
+        """The cookie, as from `take_code`. Raises `StorageFailed`."""
+        if self._shared is None:
+            return self.take_code(typed)
+        return self._cookie_of(await self._shared.take_code(_typed_code(typed), most_wrong=WRONG_CODES))
+
+    def _cookie_of(self, name: str | None) -> str | None:
+        return None if name is None else self.cookie_for(name)
+
     def _take(self, found: list[bool]) -> str | None:
         used = [one for one, taken in zip(self._open, found, strict=True) if taken]
         self._open = [one for one in self._open if one not in used]
@@ -161,6 +203,14 @@ class Keyring:
     def _forget(self) -> None:
         now = self._clock.monotonic()
         self._open = [one for one in self._open if one.word_until > now]
+
+
+def _new_code() -> str:
+    return "".join(secrets.choice(CODE_ALPHABET) for _ in range(CODE_CHARS))
+
+
+def _typed_code(typed: str) -> bytes:
+    return _digest("".join(char for char in typed.upper() if char.isalnum())[: CODE_CHARS + 1])
 
 
 def _without_code(one: _Open) -> _Open:

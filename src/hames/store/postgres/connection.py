@@ -4,6 +4,7 @@ Several hosts in one address (`postgresql://a,b/hames?target_session_attrs=read-
 fail-over the next connection finds the new primary. TLS is as the address says (`sslmode`, `sslrootcert`, …).
 """
 
+import asyncio
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -67,16 +68,52 @@ def is_connection_lost(problem: BaseException) -> bool:
 
 async def connect(address: str, name: str) -> "Connection":
     """Raises what `is_connection_lost` knows, and `Misconfigured` for what trying again does not change."""
+    import ssl
+
     import asyncpg
 
     try:
-        return await asyncpg.connect(
-            address, timeout=CONNECT_SECONDS, server_settings={"application_name": name, "jit": "off"}
-        )
+        connection = await asyncpg.connect(address, timeout=CONNECT_SECONDS, server_settings={"application_name": name})
+        await prepare_session(connection)
+        return connection
     except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as problem:
         raise Misconfigured(f"cannot use the database {without_password(address)!r}: {problem}") from None
+    except ssl.SSLCertVerificationError as problem:
+        raise Misconfigured(
+            f"the certificate of the database {without_password(address)!r} is not trusted: {problem.verify_message}"
+        ) from None
     except (asyncpg.ClientConfigurationError, ValueError) as problem:
         raise Misconfigured(f"{without_password(address)!r} cannot be used as an address: {problem}") from None
+
+
+async def prepare_session(connection: "Connection") -> None:
+    """Compiling our statements takes longer than running them. Poolers refuse this as an option of the connection."""
+    await connection.execute("set jit = off")
+
+
+async def check_pooler(connection: "Connection", address: str) -> None:
+    """Raises `Misconfigured` for a pooler that gives each transaction another session of the database."""
+    import asyncpg
+
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            if await connection.fetchval("select pg_backend_pid()") == connection.get_server_pid():
+                return  # there is none
+            other = await connect(address, "hames")
+            try:
+                await connection.execute("set hames.session = 'kept'")
+                async with other.transaction():  # it has the session that was used last
+                    await other.execute("select 1")
+                    if await connection.fetchval("select current_setting('hames.session', true)") == "kept":
+                        return
+            finally:
+                other.terminate()
+    except (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError, TimeoutError):
+        pass
+    raise Misconfigured(
+        f"{without_password(address)!r} leads through a pooler that does not keep sessions: use its session mode"
+        " (pgbouncer: pool_mode = session), or connect directly"
+    )
 
 
 def unreachable(address: str, problem: BaseException) -> StorageFailed:

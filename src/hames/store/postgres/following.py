@@ -13,15 +13,20 @@ from hames.store.bundles import begins_with, text_after, text_beyond
 from hames.store.lines import merge_deltas
 from hames.store.postgres.hints import Hints
 from hames.store.postgres.pool import Connections
-from hames.store.postgres.reading import ReadRows, read_rows
+from hames.store.postgres.reading import ReadRows, Row, packed_lines, read_rows
 
 log = logging.getLogger(__name__)
 
 FETCH: Final = """
 with wanted as (select * from unnest($1::integer[], $2::text[], $3::bigint[]) as w(place, thread, after)),
-there as (select w.place, w.thread, w.after, t."foreign" from wanted w join hames.thread t on t.id = w.thread)
+there as (
+    select w.place, w.thread, w.after, t."foreign", t.packed, t.head
+    from wanted w join hames.thread t on t.id = w.thread
+)
 select place, 0::bigint as seq, -1::bigint as n, case when "foreign" then 'f'::bytea else ''::bytea end as body
 from there
+union all
+select w.place, 0, 0, b.body from there w join hames.blob b on b.id = w.packed and w.after < w.head
 union all
 select w.place, e.seq, 0, e.body from there w join hames.ev e on e.thread = w.thread and e.seq > w.after
 union all
@@ -38,6 +43,10 @@ class Following:
         self._changed: dict[ThreadId, set[asyncio.Event]] = {}
         self._asked: list[tuple[ThreadId, int, asyncio.Future[Fetched]]] = []
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self._changed.values()))
 
     async def follow(self, thread_id: ThreadId, after: int) -> AsyncGenerator[LogNews]:
         if not self._listens:
@@ -116,11 +125,14 @@ class Following:
             for place, (_, after, future) in enumerate(asked):
                 if not future.done():
                     own = grouped.get(place)
-                    future.set_result(
-                        (bool(own[0][3]), read_rows(((one[1], one[2], one[3]) for one in own[1:]), after))
-                        if own
-                        else None
-                    )
+                    future.set_result((bool(own[0][3]), read_rows(_log_rows(own[1:], after), after)) if own else None)
+
+
+def _log_rows(rows: list[Any], after: int) -> list[Row]:
+    """Of a packed thread the one row with all of it has the number 0."""
+    if rows and rows[0][1] == 0:
+        return [one for one in packed_lines(rows[0][3]) if one[0] > after]
+    return [(one[1], one[2], one[3]) for one in rows]
 
 
 Fetched = tuple[bool, ReadRows] | None

@@ -113,8 +113,10 @@ delete from hames.node where id = $1
 """
 LIST: Final = """
 select n.id, n.name, n.labels, n.slots, n.version, n.until > now(),
-    extract(epoch from now() - n.renewed_at)::float8, coalesce((n.stats->>'lag_ms')::int, 0),
-    count(t.id), count(t.id) filter (where t.running)
+    extract(epoch from now() - n.renewed_at)::float8, n.stats::text,
+    count(t.id), count(t.id) filter (where t.running),
+    coalesce(sum((select count(*) from hames.inbox i where i.thread = t.id and i.answer is null)), 0)::bigint,
+    extract(epoch from n.until - now())::float8
 from hames.node n left join hames.thread t on t.owner = n.id
 group by n.id order by n.name, n.started_at
 """
@@ -136,7 +138,7 @@ class PostgresNodes:
         self._store = store
         self._skipped: dict[ThreadId, float] = {}
         self._wake = anyio.Event()
-        self._renewals = 0
+        self._renewals = self._claimed = 0
         self._viewed: dict[ThreadId, bool] = {}
         store.lease.managed = True
         store.places = [f"node:{name}", *(f"label:{label}" for label in self.labels)]
@@ -149,7 +151,7 @@ class PostgresNodes:
         return await self._store.run(lambda connection: self._renew(connection, lag_ms))
 
     async def _renew(self, connection: "Connection", lag_ms: int) -> Sequence[Viewing]:
-        stats = msgspec.json.encode({"lag_ms": lag_ms}).decode()
+        stats = msgspec.json.encode({"lag_ms": lag_ms, **self._stats()}).decode()
         labels = list(self.labels)
         await connection.execute(RENEW, self.id, self.name, self.lease_s, labels, self.slots, self._version, stats)
         if self.viewing or self._viewed:
@@ -162,11 +164,28 @@ class PostgresNodes:
         rows: list[Any] = await connection.fetch(VIEWED, self.id)
         return [Viewing(node=row[0], thread_id=ThreadId(row[1]), answers=row[2]) for row in rows]
 
+    def _stats(self) -> dict[str, float]:
+        """For `hames nodes` and the metrics of every gateway: a worker itself listens on no port."""
+        store, facts, text = self._store, self._store.facts, self._store.text
+        times = sorted([*facts.times, *text.times])
+        return {
+            "claimed": self._claimed,
+            "fenced": store.fenced_count,
+            "followers": store.follower_count,
+            "facts": facts.facts + text.facts,
+            "deltas": facts.deltas + text.deltas,
+            "batches": facts.batches + text.batches,
+            "waiting": facts.waiting + text.waiting,
+            "append_ms": round(times[len(times) // 2] * 1000, 2) if times else 0.0,
+            "append_ms_p99": round(times[len(times) * 99 // 100] * 1000, 2) if times else 0.0,
+        }
+
     async def claim(self, limit: int, held: Collection[ThreadId]) -> list[ThreadId]:
         now = time.monotonic()
         self._skipped = {thread: until for thread, until in self._skipped.items() if until > now}
         wanted = self.id, limit, list(held), self._store.places, FORMAT, list(self._skipped)
         rows = await self._store.connections.fetch(CLAIM, *wanted)
+        self._claimed += len(rows)
         return [ThreadId(row[0]) for row in rows]
 
     async def claim_displaced(self) -> list[ThreadId]:
@@ -206,17 +225,22 @@ async def list_nodes(store: "PostgresStore") -> list[NodeStatus]:
     """All nodes that are there, and those that died within the last hour."""
     rows = await store.connections.fetch(LIST)
     return [
-        NodeStatus(
-            id=row[0],
-            name=row[1],
-            labels=tuple(row[2]),
-            slots=row[3],
-            version=row[4],
-            live=row[5],
-            seen_s=row[6],
-            lag_ms=row[7],
-            threads=row[8],
-            running=row[9],
+        msgspec.convert(
+            {
+                **msgspec.json.decode(row[7]),
+                "id": row[0],
+                "name": row[1],
+                "labels": tuple(row[2]),
+                "slots": row[3],
+                "version": row[4],
+                "live": row[5],
+                "seen_s": row[6],
+                "threads": row[8],
+                "running": row[9],
+                "inbox": row[10],
+                "lease_s": row[11],
+            },
+            NodeStatus,
         )
         for row in rows
     ]

@@ -10,12 +10,14 @@ from hames.store.postgres.connection import (
     HELD_SECONDS,
     RETRY_SECONDS,
     check_address,
+    check_pooler,
     connect,
     is_connection_lost,
+    prepare_session,
     unreachable,
     without_password,
 )
-from hames.store.postgres.tables import check_version, migrate, version_of
+from hames.store.postgres.tables import check_version, migrate, versions_of
 
 if TYPE_CHECKING:
     from asyncpg import Connection, Pool
@@ -95,7 +97,7 @@ class Connections:
             if self._pool is not None:
                 return self._pool
             await self._check_tables()
-            settings = {"application_name": self.name, "jit": "off"}
+            settings = {"application_name": self.name}
 
             async def leave_as_it_is(_connection: Any) -> None:
                 """Nothing here changes a session, so there is nothing to reset."""
@@ -106,6 +108,7 @@ class Connections:
                 max_size=MOST_CONNECTIONS,
                 timeout=CONNECT_SECONDS,
                 server_settings=settings,
+                init=prepare_session,
                 reset=leave_as_it_is,
             )
             return self._pool
@@ -118,11 +121,12 @@ class Connections:
 
         connection = await connect(self.address, self.name)
         try:
-            found = await version_of(connection)
+            await check_pooler(connection, self.address)
+            found, usable_by = await versions_of(connection)
             if found == 0:
                 await migrate(connection)
             else:
-                check_version(found)
+                check_version(found, usable_by)
         except asyncpg.InsufficientPrivilegeError as problem:
             raise Misconfigured(
                 f"the tables of hames cannot be used in {without_password(self.address)!r}: {problem}."

@@ -1,5 +1,6 @@
 """What the rows of a thread say."""
 
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -33,6 +34,11 @@ class ReadRows:
     @property
     def everything(self) -> list[Record]:
         return [*self.records, *merge_deltas(self.open_bundle)]
+
+
+def packed_lines(body: bytes) -> list[Row]:
+    """The rows of a thread that was packed."""
+    return [(number, 0, line) for number, line in enumerate(zlib.decompress(body).splitlines(), 1)]
 
 
 def read_rows(rows: Iterable[Sequence[object]], after: int = 0) -> ReadRows:

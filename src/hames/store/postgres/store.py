@@ -110,12 +110,19 @@ class PostgresStore:
         self.inbox = NodeInbox(self.connections, self.hints, self.lease.node_id)
         self._open: dict[ThreadId, PostgresLog] = {}
         self._opening: set[ThreadId] = set()
+        self.fenced_count = 0
+        """How many threads of ours other nodes took over."""
         self.places: list[str] | None = None
         """Threads with another place are left to other nodes. None: this node takes any."""
 
     @property
     def node_id(self) -> str:
         return self.lease.node_id
+
+    @property
+    def follower_count(self) -> int:
+        """How many readers here follow threads that other nodes write."""
+        return self._following.count
 
     async def run(self, work: "Callable[[Connection], Awaitable[T]]") -> T:
         """Something that may be done twice, on some connection. Raises `StorageFailed`."""
@@ -214,7 +221,6 @@ class PostgresStore:
     async def follow(self, thread_id: ThreadId, *, after: int = 0) -> AsyncGenerator[LogNews]:
         if not THREAD_ID.fullmatch(thread_id):
             raise ThreadNotFound(f"no thread {thread_id!r}")
-        await self._unpack(thread_id)
         following = self._following.follow(thread_id, after)
         try:
             async for news in following:
@@ -292,5 +298,6 @@ class PostgresStore:
 
     def _fenced(self, thread_id: ThreadId) -> None:
         log.warning("thread.fenced", extra={"thread_id": thread_id})
+        self.fenced_count += 1
         for listener in self.fenced_listeners:
             listener(thread_id)

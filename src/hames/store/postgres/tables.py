@@ -3,7 +3,7 @@
 Times are the database's: no node compares its own clock with another's.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hames.domain.errors import Misconfigured
 
@@ -116,33 +116,63 @@ create table hames.presence (
 );
 """
 
-MIGRATIONS: Final = (_FIRST,)
+_SECOND = """
+alter table hames.migration add column usable_by integer;
+
+create table hames.token (
+    name text primary key,
+    role text not null,
+    sha256 text not null unique,
+    created_at_ms bigint not null,
+    expires_at_ms bigint not null default 0
+);
+
+create table hames.link (
+    id bigint generated always as identity primary key,
+    name text not null,
+    word bytea not null unique,
+    code bytea not null,
+    word_until timestamptz not null,
+    code_until timestamptz not null,
+    wrong integer not null default 0
+);
+
+create table hames.spending (
+    day date not null,
+    node text not null,
+    usd double precision not null,
+    tokens bigint not null,
+    minutes double precision not null,
+    steps bigint not null,
+    raised jsonb not null default '{}',
+    primary key (day, node)
+);
+
+create index blob_uploads on hames.blob (created_at) where kind = 'upload';
+"""
+"""Named tokens, sign-in links and what a day cost, for all nodes.
+
+`migration.usable_by` is the lowest version of the tables that a node must know to use them. A migration that only adds
+says a lower number than its own, so that nodes of the version before go on while others are upgraded.
+"""
+
+MIGRATIONS: Final = ((_FIRST, 1), (_SECOND, 1))
+"""Each with the lowest version that can still use the tables after it."""
 VERSION: Final = len(MIGRATIONS)
 
-GATEWAY_GRANTS: Final = (
-    "grant usage on schema hames to {role}",
-    "grant select on all tables in schema hames to {role}",
-    "grant insert, update, delete on hames.inbox, hames.presence, hames.node, hames.blob to {role}",
-    # A gateway creates threads, and gives them to a worker.
-    "grant insert, update on hames.thread, hames.listed to {role}",
-    "grant insert on hames.ev, hames.words to {role}",
-)
-WORKER_GRANTS: Final = (
-    "grant usage on schema hames to {role}",
-    "grant select, insert, update, delete on all tables in schema hames to {role}",
-)
 
-
-async def version_of(connection: "Connection") -> int:
-    """Of the tables that are there; 0: none."""
+async def versions_of(connection: "Connection") -> tuple[int, int]:
+    """Of the tables that are there (0: none), and the version that a node must know to use them."""
     if await connection.fetchval("select to_regclass('hames.migration')") is None:
-        return 0
-    return int(await connection.fetchval("select coalesce(max(number), 0) from hames.migration") or 0)
+        return 0, 0
+    rows: list[Any] = await connection.fetch("select * from hames.migration")
+    needs = [row.get("usable_by") or row["number"] for row in rows]
+    return max((row["number"] for row in rows), default=0), max(needs, default=0)
 
 
-def check_version(found: int) -> None:
+def check_version(found: int, usable_by: int) -> None:
     """Raises `Misconfigured`."""
-    if found > VERSION:
+    if found > VERSION and usable_by > VERSION:
         raise Misconfigured(
             f"the database was made by a newer version of hames: its tables have version {found}, this one knows"
             f" version {VERSION}. Upgrade hames on this node"
@@ -156,18 +186,23 @@ async def migrate(connection: "Connection") -> int:
     """Makes or renews the tables; returns how many migrations ran. Raises `Misconfigured` for a newer database."""
     await connection.execute("select pg_advisory_lock($1)", LOCK)
     try:
-        found = await version_of(connection)
+        found, usable_by = await versions_of(connection)
         if found > VERSION:
-            check_version(found)
+            check_version(found, usable_by)
         for number in range(found + 1, VERSION + 1):
+            statements, usable = MIGRATIONS[number - 1]
             async with connection.transaction():
                 if number == 1:
                     await connection.execute("create schema if not exists hames")
                     await connection.execute(
                         "create table hames.migration (number integer primary key, at timestamptz default now())"
                     )
-                await connection.execute(MIGRATIONS[number - 1])
+                await connection.execute(statements)
                 await connection.execute("insert into hames.migration (number) values ($1)", number)
-        return VERSION - found
+                if number > 1:
+                    await connection.execute(
+                        "update hames.migration set usable_by = $2 where number = $1", number, usable
+                    )
+        return max(0, VERSION - found)
     finally:
         await connection.execute("select pg_advisory_unlock($1)", LOCK)

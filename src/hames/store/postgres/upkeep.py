@@ -4,13 +4,13 @@ import zlib
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, Final
 
-from hames.domain.errors import Misconfigured
 from hames.domain.ids import ThreadId
 from hames.domain.value import Value
 from hames.store.postgres.connection import check_address, connect, is_connection_lost, unreachable, without_password
+from hames.store.postgres.grants import grant
 from hames.store.postgres.pool import Connections
-from hames.store.postgres.reading import READ, read_rows
-from hames.store.postgres.tables import GATEWAY_GRANTS, VERSION, WORKER_GRANTS, migrate, version_of
+from hames.store.postgres.reading import READ, packed_lines, read_rows
+from hames.store.postgres.tables import VERSION, migrate, versions_of
 
 if TYPE_CHECKING:
     from asyncpg import Connection
@@ -52,6 +52,8 @@ class DatabaseReport(Value):
     server: str
     version: int
     """Of the tables; 0: there are none."""
+    usable_by: int
+    """The version that a node must know to use them."""
     synchronous_commit: str
     fsync: str
     standbys: str
@@ -62,12 +64,17 @@ class DatabaseReport(Value):
     packed: int = 0
 
     @property
+    def is_usable(self) -> bool:
+        """Whether a node of this version can use the tables."""
+        return self.usable_by <= VERSION <= self.version
+
+    @property
     def problems(self) -> list[str]:
         """What an operator should know."""
         found: list[str] = []
         if self.version < VERSION:
             found.append(f"its tables have version {self.version} of {VERSION}: run `hames store migrate`")
-        if self.version > VERSION:
+        if self.usable_by > VERSION:
             found.append(f"its tables have version {self.version}, and this hames knows {VERSION}: upgrade hames")
         if self.fsync != "on":
             found.append("fsync is off: a power cut loses or damages threads")
@@ -97,15 +104,16 @@ async def report(address: str) -> DatabaseReport:
     """Raises `Misconfigured`, `StorageFailed`."""
     connection = await open_connection(address)
     try:
-        version = await version_of(connection)
+        version, usable_by = await versions_of(connection)
         about: Any = await connection.fetchrow(_ABOUT)
-        counts: Any = await connection.fetchrow(_COUNTS) if 0 < version <= VERSION else (0, 0, 0, 0)
+        counts: Any = await connection.fetchrow(_COUNTS) if version and usable_by <= VERSION else (0, 0, 0, 0)
     finally:
         await connection.close()
     return DatabaseReport(
         address=without_password(address),
         server=about[0],
         version=version,
+        usable_by=usable_by,
         synchronous_commit=about[1],
         fsync=about[2],
         standbys=about[3],
@@ -122,13 +130,10 @@ async def migrate_database(address: str, *, gateways: list[str], workers: list[s
     connection = await open_connection(address)
     try:
         count = await migrate(connection)
-        for roles, grants in ((gateways, GATEWAY_GRANTS), (workers, WORKER_GRANTS)):
-            for role in roles:
-                if not await connection.fetchval("select count(*) from pg_roles where rolname = $1", role):
-                    raise Misconfigured(f"there is no role {role!r} in this database")
-                quoted = await connection.fetchval("select quote_ident($1)", role)
-                for grant in grants:
-                    await connection.execute(grant.format(role=quoted))
+        for role in gateways:
+            await grant(connection, role, works=False)
+        for role in workers:
+            await grant(connection, role, works=True)
     finally:
         await connection.close()
     return count
@@ -160,10 +165,7 @@ async def check_threads(connections: Connections) -> AsyncGenerator[ThreadHealth
 
 async def packed_rows(connections: Connections, thread_id: str) -> list[Any]:
     row = await connections.fetch_row(READ_PACKED, thread_id)
-    if row is None:
-        return []
-    lines = zlib.decompress(row[0]).splitlines()
-    return [(number, 0, line) for number, line in enumerate(lines, 1)]
+    return packed_lines(row[0]) if row is not None else []
 
 
 async def pack_old(connections: Connections, days: int) -> int:
@@ -193,7 +195,7 @@ async def unpack(connections: Connections, thread_id: str) -> None:
             if await connection.fetchval("select packed from hames.thread where id = $1 for update", thread_id) is None:
                 return
             row: Any = await connection.fetchrow(READ_PACKED, thread_id)
-            lines = zlib.decompress(row[0]).splitlines()
-            await connection.execute(_UNPACK, thread_id, list(range(1, len(lines) + 1)), lines)
+            rows = packed_lines(row[0])
+            await connection.execute(_UNPACK, thread_id, [one[0] for one in rows], [one[2] for one in rows])
 
     await connections.run(put_back)

@@ -10,6 +10,7 @@ the database (text). What arrives while a batch is under way is the next batch.
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 
 MOST_ROWS: Final = 2_000
 """Of one batch."""
+
+TIMES: Final = 512
 
 WRITE: Final = """
 with committing as materialized (
@@ -164,6 +167,8 @@ class Lane:
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         self.batches = self.facts = self.deltas = 0
+        self.times: deque[float] = deque(maxlen=TIMES)
+        """How long the last appends took, in seconds, from the call to the commit."""
         self.lost_since: float | None = None
         """When the database went away, by the clock of the loop."""
 
@@ -171,10 +176,12 @@ class Lane:
 
     async def append(self, thread: WritingThread, records: Sequence[Record], running: bool | None) -> None:
         """Raises `StorageFailed`. It may be waited for or not: what was handed over is written."""
-        done = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        done, began = loop.create_future(), loop.time()
         self._appends.append(Append(thread, records, running, done))
         self._start()
         await asyncio.shield(done)
+        self.times.append(loop.time() - began)
 
     def jot(self, thread: WritingThread, record: Record, kept: Callable[[], None] | None) -> None:
         thread.jots.append(Jot(record, kept))
@@ -214,6 +221,11 @@ class Lane:
         self._wake.set()
         if self._task is None and not self._closed:
             self._task = asyncio.get_running_loop().create_task(self._run())
+
+    @property
+    def waiting(self) -> int:
+        """The appends and threads with text that the next batches will write."""
+        return len(self._appends) + len(self._jotted)
 
     def _has_work(self) -> bool:
         return bool(self._appends or self._jotted or self._marks)

@@ -8,6 +8,7 @@ import ctypes
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ import threading
 import time
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from hames.executables import find_program
 
@@ -45,8 +47,11 @@ def binaries() -> Path:
 class Cluster:
     """`start` it, then `address` names a database of it. `fsync`: for tests that kill it."""
 
-    def __init__(self, *, fsync: bool = False, settings: dict[str, str] | None = None) -> None:
-        self.bin = binaries()
+    def __init__(
+        self, *, fsync: bool = False, settings: dict[str, str] | None = None, programs: Path | None = None
+    ) -> None:
+        """`programs` is the directory of `initdb` and `postgres`, where it is not to be found by itself."""
+        self.bin = programs or binaries()
         self.home = Path(tempfile.mkdtemp(prefix="hames-pg-"))
         self.user = "nobody" if os.geteuid() == 0 else None
         self.fsync = fsync
@@ -141,6 +146,31 @@ class Cluster:
             raise RuntimeError(f"PostgreSQL did not start: {b''.join(said[-5:]).decode(errors='replace')}")
         return False
 
+    def listen(self) -> int:
+        """To be called before `start`: it listens on this port of 127.0.0.1, too."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.settings |= {"listen_addresses": "127.0.0.1"}
+        return self.port
+
+    def run_program(self, name: str, *words: str, **options: Any) -> bytes:
+        """One of PostgreSQL's programs, as the user of the server; what it printed."""
+        command = [str(self.bin / name), *words]
+        done = subprocess.run(
+            command, user=self.user, cwd=self.home, capture_output=True, check=False, timeout=START_SECONDS, **options
+        )
+        if done.returncode:
+            raise RuntimeError(f"{name}: {done.stderr.decode(errors='replace')}")
+        return done.stdout
+
+    def standby(self, name: str = "standby") -> "Cluster":
+        """A copy that follows this server. It does not run yet."""
+        copy = Cluster(fsync=self.fsync, programs=self.bin)
+        source = f"host={self.home} port={self.port} user={SUPERUSER}"
+        copy.run_program("pg_basebackup", "-D", str(copy.data), "-X", "stream", "-c", "fast", "-R", "-d", source)
+        copy.settings = {"primary_conninfo": f"{source} application_name={name}", "hot_standby": "on"}
+        return copy
+
     def kill(self) -> None:
         """`kill -9` of the server and of everything that it started."""
         assert self.process is not None
@@ -182,6 +212,12 @@ class Cluster:
 
 def _end_with_parent() -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT)
+
+
+def joined(*clusters: Cluster, database: str = "postgres") -> str:
+    """One address for all of them: whichever takes writes is used."""
+    hosts, ports = ",".join(str(one.home) for one in clusters), ",".join(str(one.port) for one in clusters)
+    return f"postgresql://{SUPERUSER}@/{database}?host={hosts}&port={ports}&target_session_attrs=read-write"
 
 
 def _drain(stream: object) -> None:
