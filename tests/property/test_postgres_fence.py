@@ -23,7 +23,8 @@ from hames.store.postgres.writer import WRITE
 T = TypeVar("T")
 
 LOCKED = """won as (
-    update hames.thread t set head = w.hi, running = coalesce(w.running, t.running)
+    update hames.thread t set head = w.hi, running = coalesce(w.running, t.running),
+        deaths = case when w.running then 0 else t.deaths end
     from wanted w where t.id = w.id and t.epoch = w.epoch and t.head < w.lo
     returning t.id, w.hi
 ),"""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import anyio
 
 from hames.core.threads import LoadedThread, Threads
-from hames.domain.errors import HarnessError
+from hames.domain.errors import HarnessError, StorageFailed
 from hames.domain.ids import ThreadId
 
 log = logging.getLogger(__name__)
@@ -24,10 +24,18 @@ class LostThreads:
         self._leaving: dict[ThreadId, anyio.Event] = {}
         threads.on_lost = self._lost
 
-    def lose_all(self) -> None:
+    def lose_all(self, why: str) -> None:
         """This node may no longer be the writer of anything: its lease ends."""
         for loaded in list(self._threads.loaded.values()):
-            loaded.thread.lose()
+            loaded.thread.lose(why)
+
+    def abandon_all(self) -> None:
+        """Nothing that the store has not taken by now keeps this process from stopping. What it took is kept."""
+        left = [one.thread.id for one in self._threads.loaded.values() if one.turn is not None]
+        if left:
+            log.warning("turns.left", extra={"threads": left, "why": "the store did not take their end in time"})
+        for loaded in self._threads.loaded.values():
+            loaded.thread.log.abandon(StorageFailed("the harness is stopping"))
 
     def _lost(self, loaded: LoadedThread) -> None:
         thread = loaded.thread

@@ -225,18 +225,24 @@ class Thread:
             failure.seen = self.told.seq
             self.lose()
 
-    def lose(self) -> None:
+    def tell_waiting(self, message: str) -> None:
+        """Says to watchers that the store cannot be reached. Nothing is kept of that."""
+        for watcher in self._watchers:
+            watcher.tell_waiting(self.told, message)
+
+    def lose(self, why: str = LOST) -> None:
         """Stops writing and telling, because another node writes the thread, or may soon.
 
         Watchers are cut off and told no ending: they come back and follow whoever writes it.
         """
         if self.lost:
             return
-        self.lost, self.failure = True, self.failure or Fenced(LOST)
+        self.lost, self.failure = True, self.failure or Fenced(why)
         for watcher in self._watchers:
-            watcher.cut_off = LOST
+            watcher.cut_off = why
             watcher.close()
         self._watchers = []
+        self.log.abandon(Fenced(f"thread {self.id!r} {LOST}"))  # a write must not keep its turn from stopping
         if self.on_lost is not None:
             self.on_lost()
 

@@ -7,7 +7,7 @@ fail-over the next connection finds the new primary. TLS is as the address says 
 import re
 from typing import TYPE_CHECKING, Final
 
-from hames.domain.errors import Misconfigured, StorageFailed
+from hames.domain.errors import Misconfigured, StoreUnreachable
 
 if TYPE_CHECKING:
     from asyncpg import Connection
@@ -79,5 +79,5 @@ async def connect(address: str, name: str) -> "Connection":
         raise Misconfigured(f"{without_password(address)!r} cannot be used as an address: {problem}") from None
 
 
-def unreachable(address: str, problem: BaseException) -> StorageFailed:
-    return StorageFailed(f"the database {without_password(address)!r} cannot be reached: {problem}")
+def unreachable(address: str, problem: BaseException) -> StoreUnreachable:
+    return StoreUnreachable(f"the database {without_password(address)!r} cannot be reached: {problem}")
