@@ -210,7 +210,7 @@ class Engine:
             if self.node is not None:  # other nodes go on with its turns at once
                 with anyio.move_on_after(CLOSE_SECONDS):
                     await self.node.nodes.leave()
-            self._lost.abandon_all()
+                self._lost.abandon_all()
             tasks.cancel_scope.cancel()
         try:
             # Without the error: the group would wrap it, and whoever left with it wants it as it was.

@@ -6,11 +6,12 @@ from collections.abc import Callable
 import anyio
 
 from hames.core.threads import LoadedThread, Threads
-from hames.domain.errors import HarnessError, StorageFailed
+from hames.domain.errors import HarnessError
 from hames.domain.ids import ThreadId
 
 log = logging.getLogger(__name__)
 
+STOPPING = "is left to other nodes, because this one is stopping"
 LEAVE_SECONDS = 10.0
 """A tool that cannot be killed in this time does not keep the thread from being opened again."""
 
@@ -31,11 +32,12 @@ class LostThreads:
 
     def abandon_all(self) -> None:
         """Nothing that the store has not taken by now keeps this process from stopping. What it took is kept."""
-        left = [one.thread.id for one in self._threads.loaded.values() if one.turn is not None]
+        left = [one.thread for one in self._threads.loaded.values() if one.turn is not None and not one.thread.lost]
         if left:
-            log.warning("turns.left", extra={"threads": left, "why": "the store did not take their end in time"})
-        for loaded in self._threads.loaded.values():
-            loaded.thread.log.abandon(StorageFailed("the harness is stopping"))
+            why = "the store did not take in time that they stop; other nodes go on with them"
+            log.warning("turns.left", extra={"threads": [one.id for one in left], "why": why})
+        for thread in left:
+            thread.abandon(STOPPING)
 
     def _lost(self, loaded: LoadedThread) -> None:
         thread = loaded.thread

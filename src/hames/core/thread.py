@@ -235,16 +235,19 @@ class Thread:
 
         Watchers are cut off and told no ending: they come back and follow whoever writes it.
         """
-        if self.lost:
-            return
+        if not self.lost:
+            self.abandon(why)
+            if self.on_lost is not None:
+                self.on_lost()
+
+    def abandon(self, why: str) -> None:
+        """The same without a word to the engine, which is stopping."""
         self.lost, self.failure = True, self.failure or Fenced(why)
         for watcher in self._watchers:
             watcher.cut_off = why
             watcher.close()
         self._watchers = []
         self.log.abandon(Fenced(f"thread {self.id!r} {LOST}"))  # a write must not keep its turn from stopping
-        if self.on_lost is not None:
-            self.on_lost()
 
     def check_not_lost(self) -> None:
         """Raises `Fenced`."""
