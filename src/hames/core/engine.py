@@ -153,6 +153,7 @@ class Engine:
                 rulebook=rulebook,
             )
             made.tasks, made.closing = self._tasks, self._closing
+            made.slots.limit = nodes.slots if nodes is not None else 0
             return made
 
         self._turns = deferred(turns)

@@ -5,7 +5,8 @@ could not renew its lease for two thirds of its time stops its turns itself, bec
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 
 import anyio
 from anyio.abc import TaskGroup
@@ -220,20 +221,29 @@ class NodeWork:
     async def _release_idle(self) -> None:
         since = self._clock.monotonic() - RELEASE_SECONDS
         for loaded in list(self._threads.loaded.values()):
-            if loaded.used_at > since:
-                return
-            if _is_at_rest(loaded):
+            # A prompt that waits for a slot here may find one at another node.
+            waits = loaded.waits and not loaded.busy and self.busy >= self.nodes.slots
+            if (waits and _is_unwatched(loaded)) or (loaded.used_at <= since and _is_at_rest(loaded)):
                 del self._threads.loaded[loaded.thread.id]
                 loaded.closed.set()
                 await loaded.thread.close()
 
 
 def _is_at_rest(loaded: LoadedThread) -> bool:
-    viewers = loaded.thread.viewers
-    if not viewers:
+    with _no_viewers(loaded):
         return loaded.can_unload
-    loaded.thread.viewers = {}  # those who watch elsewhere follow the log, whoever writes it
+
+
+def _is_unwatched(loaded: LoadedThread) -> bool:
+    with _no_viewers(loaded):
+        return loaded.turn is None and not loaded.thread.watched and loaded.thread.failure is None
+
+
+@contextmanager
+def _no_viewers(loaded: LoadedThread) -> Generator[None]:
+    """Those who watch on other nodes follow the log, whoever writes it."""
+    viewers, loaded.thread.viewers = loaded.thread.viewers, {}
     try:
-        return loaded.can_unload
+        yield
     finally:
         loaded.thread.viewers = viewers

@@ -106,10 +106,13 @@ class LoadedThread:
     def can_unload(self) -> bool:
         """Nothing runs, also not in the background, nobody watches, nothing is about to start: it is on the disk as it
         is here."""
-        state = self.thread.state
-        waits = bool(state.queue) and not state.queue_held
         works = self.processes is not None and self.processes.is_any_running()
-        return not (works or self.busy or self.turn or waits or self.thread.watched or self.thread.failure)
+        return not (works or self.busy or self.turn or self.waits or self.thread.watched or self.thread.failure)
+
+    @property
+    def waits(self) -> bool:
+        """A prompt waits for its turn."""
+        return bool(self.thread.state.queue) and not self.thread.state.queue_held
 
     @property
     def busy(self) -> bool:
