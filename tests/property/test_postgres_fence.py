@@ -23,7 +23,8 @@ from hames.store.postgres.writer import WRITE
 T = TypeVar("T")
 
 LOCKED = """won as (
-    update hames.thread t set head = w.hi, running = coalesce(w.running, t.running)
+    update hames.thread t set head = w.hi, running = coalesce(w.running, t.running),
+        deaths = case when w.running then 0 else t.deaths end
     from wanted w where t.id = w.id and t.epoch = w.epoch and t.head < w.lo
     returning t.id, w.hi
 ),"""
@@ -33,6 +34,10 @@ ONLY_LOOKED = """won as (
 ),"""
 PLAIN_EXISTS = WRITE.replace(LOCKED, ONLY_LOOKED)
 
+LIVE_NODES = """
+insert into hames.node (id, name, until) select n, n, now() + interval '1 day' from unnest(array['a', 'b']) as n
+on conflict do nothing
+"""
 ROWS = "select seq, body from hames.ev where thread = $1 order by seq"
 WAITS = "select wait_event_type = 'Lock' from pg_stat_activity where pid = $1"
 
@@ -71,6 +76,7 @@ class Fence(RuleBasedStateMachine):
         self.newest = 0
         self.kept: dict[int, bytes] = {}
         self.run(self.watch.execute("insert into hames.thread (id) values ($1)", self.thread))
+        self.run(self.watch.execute(LIVE_NODES))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(asyncio.wait_for(work, 60))

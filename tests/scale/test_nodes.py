@@ -225,29 +225,6 @@ async def test_a_turn_whose_place_is_gone_ends_if_the_thread_says_so(database: s
 
 
 @pytest.mark.slow
-async def test_a_turn_that_loses_its_node_three_times_ends(cluster: Cluster, database: str) -> None:
-    async with AsyncExitStack() as stack:
-        gate = await stack.enter_async_context(node(database, slots=0, name="gate"))
-        thread = await created(gate)
-        watcher = await gate.watch(thread.id)
-        for name in ("a", "b", "c"):
-            model = ScriptedModel([say("One", cut=True), hang()])
-            await stack.enter_async_context(node(database, model, name=name))
-            if name == "a":
-                await started(gate, thread.id)
-            else:
-                await until(watcher, is_continued)
-            with anyio.fail_after(60):
-                await model.hanging.wait()
-            end_lease(cluster, database, name)
-        await stack.enter_async_context(node(database, name="d"))
-        end = events(await turn_end(watcher))[-1]
-        assert isinstance(end, TurnEnded)
-        assert end.error is not None
-        assert "3 times" in end.error.message
-
-
-@pytest.mark.slow
 async def test_a_gateway_without_workers_says_so(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_peers, "ANSWER_SECONDS", 0.2)
     monkeypatch.setattr(sharing, "PATIENCE_SECONDS", 0.1)

@@ -18,6 +18,7 @@ from hames.domain.continuing import (
     CONTINUE_TURN,
     close_cut_off,
     continued_notice,
+    given_up_notice,
     open_calls,
     reason_not_to_continue,
     unstarted_calls,
@@ -88,7 +89,9 @@ class CutOffTurns:
         thread = loaded.thread
         if after_crash(loaded, self._threads) == "end":
             return STOPPED
-        return DAMAGED if thread.log.damaged else reason_not_to_continue(turn, waits=bool(thread.state.approvals))
+        if thread.log.damaged:
+            return DAMAGED
+        return reason_not_to_continue(turn, waits=bool(thread.state.approvals), deaths=thread.log.deaths)
 
     async def _take_up_queue(self, loaded: LoadedThread) -> None:
         """Prompts that waited when the process stopped."""
@@ -104,7 +107,8 @@ class CutOffTurns:
     async def _continue(self, loaded: LoadedThread, turn: Turn) -> None:
         thread = loaded.thread
         cut_off = close_cut_off(thread.state, self._new_item_id, keep_questions=is_ours(loaded, self._threads))
-        await thread.emit(*cut_off.events, continued_notice(turn, cut_off.message))
+        given_up = [given_up_notice(turn)] if thread.log.deaths == 0 and not turn.paused else []
+        await thread.emit(*cut_off.events, *given_up, continued_notice(turn, cut_off.message))
         running = loaded.turn = self._handle(loaded, turn.id)
         self._questions.reopen(thread, turn.id)
         log.info("turn.continued", extra={"thread_id": thread.id, "turn_id": turn.id, "crashes": turn.crashes})

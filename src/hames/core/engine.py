@@ -48,7 +48,14 @@ from hames.domain.commands import (
     ThreadSummary,
     UndoTurn,
 )
-from hames.domain.errors import ApprovalNotFound, Fenced, HarnessError, ThreadInUse, ThreadReadOnly
+from hames.domain.errors import (
+    ApprovalNotFound,
+    Fenced,
+    HarnessError,
+    StoreUnreachable,
+    ThreadInUse,
+    ThreadReadOnly,
+)
 from hames.domain.ids import ThreadId
 from hames.domain.state import Change, ThreadState, blank
 from hames.ports import (
@@ -74,6 +81,10 @@ if TYPE_CHECKING:
     from hames.core.node_work import NodeWork
     from hames.core.turns import Turns
     from hames.core.worktrees import ThreadWorktrees
+
+
+REACH_SECONDS = 0.5
+"""Between two tries of a client that watched before to reach a database that is gone."""
 
 
 class Engine:
@@ -142,6 +153,7 @@ class Engine:
                 rulebook=rulebook,
             )
             made.tasks, made.closing = self._tasks, self._closing
+            made.slots.limit = nodes.slots if nodes is not None else 0
             return made
 
         self._turns = deferred(turns)
@@ -157,6 +169,8 @@ class Engine:
         self._lost = LostThreads(self._threads)
         self.node = self._node(nodes, store) if nodes is not None else None
         """None: the store is this machine's."""
+        if self.node is not None:
+            self.node.tell_waiting = self._sharing.tell_waiting
         self._sharing.before_take_up = self._lost.wait_until_left
         self.observers = self._threads.observers
         """Called at once with every change of every thread: metrics, traces, the handler of a library."""
@@ -195,13 +209,15 @@ class Engine:
             if is_built(self._turns):
                 await self._turns.stop()
             if self.node is not None:  # other nodes go on with its turns at once
-                await self.node.nodes.leave()
+                with anyio.move_on_after(CLOSE_SECONDS):
+                    await self.node.nodes.leave()
+                self._lost.abandon_all()
             tasks.cancel_scope.cancel()
         try:
             # Without the error: the group would wrap it, and whoever left with it wants it as it was.
             await tasks.__aexit__(None, None, None)
         finally:
-            with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+            with anyio.move_on_after(3 * CLOSE_SECONDS, shield=True):
                 await self._threads.close()
 
     def beside(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -328,9 +344,26 @@ class Engine:
         error = state.turns[-1].error if state.turns and state.turns[-1].status == "failed" else None
         return HarnessError(error.message) if error is not None else None
 
-    async def watch(self, thread_id: ThreadId, *, answers: bool = True) -> Watcher:
-        """A snapshot and every change after it. `answers`: somebody there can decide approvals."""
-        return await self._sharing.watch(thread_id, answers=answers)
+    async def watch(self, thread_id: ThreadId, *, answers: bool = True, again: bool = False) -> Watcher:
+        """A snapshot and every change after it. `answers`: somebody there can decide approvals.
+
+        `again`: the client watched before, and waits for a database that is gone, however long that takes.
+        """
+        while True:
+            try:
+                return await self._sharing.watch(thread_id, answers=answers)
+            except StoreUnreachable:
+                if not again:
+                    raise
+                await self.clock.sleep(REACH_SECONDS)
+
+    async def follow_again(self, watcher: Watcher) -> Watcher:
+        """What a watcher that was cut off has not heard, and everything after it. Waits for a database that is gone."""
+        while True:
+            try:
+                return await self.follow(watcher.state.id, since=watcher.state, answers=watcher.answers)
+            except StoreUnreachable:
+                await self.clock.sleep(REACH_SECONDS)
 
     async def follow(
         self, thread_id: ThreadId, *, since: ThreadState | None = None, replay: bool = False, answers: bool = True

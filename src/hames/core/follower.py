@@ -63,6 +63,11 @@ class Follower:
         self._moved.set()
         self._moved = anyio.Event()
 
+    def tell_waiting(self, message: str) -> None:
+        """Says to watchers that the store cannot be reached."""
+        for watcher in self._watchers:
+            watcher.tell_waiting(self.state, message)
+
     def _begin(self, news: LogNews) -> None:
         state = blank(self.id, foreign=news.foreign)
         for record in news.records:

@@ -11,6 +11,7 @@ from hames.domain.ids import ThreadId
 
 log = logging.getLogger(__name__)
 
+STOPPING = "is left to other nodes, because this one is stopping"
 LEAVE_SECONDS = 10.0
 """A tool that cannot be killed in this time does not keep the thread from being opened again."""
 
@@ -24,10 +25,19 @@ class LostThreads:
         self._leaving: dict[ThreadId, anyio.Event] = {}
         threads.on_lost = self._lost
 
-    def lose_all(self) -> None:
+    def lose_all(self, why: str) -> None:
         """This node may no longer be the writer of anything: its lease ends."""
         for loaded in list(self._threads.loaded.values()):
-            loaded.thread.lose()
+            loaded.thread.lose(why)
+
+    def abandon_all(self) -> None:
+        """Nothing that the store has not taken by now keeps this process from stopping. What it took is kept."""
+        left = [one.thread for one in self._threads.loaded.values() if one.turn is not None and not one.thread.lost]
+        if left:
+            why = "the store did not take in time that they stop; other nodes go on with them"
+            log.warning("turns.left", extra={"threads": [one.id for one in left], "why": why})
+        for thread in left:
+            thread.abandon(STOPPING)
 
     def _lost(self, loaded: LoadedThread) -> None:
         thread = loaded.thread

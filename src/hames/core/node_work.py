@@ -5,7 +5,8 @@ could not renew its lease for two thirds of its time stops its turns itself, bec
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 
 import anyio
 from anyio.abc import TaskGroup
@@ -35,6 +36,9 @@ PUT_BACK_SECONDS = 30.0
 STANDING_SECONDS = 0.2
 DISPLACED_EVERY = 3
 """So many looks lie between two for threads whose place is gone."""
+WAITS = "The database cannot be reached. The thread waits, and goes on by itself when the database is back"
+UNREACHABLE = "waits for the database, which cannot be reached"
+LATE = "is left to other nodes, because this one was too slow to renew its lease"
 RELEASE_SECONDS = 5.0
 """A thread at rest that nobody here watches is given back after this time, so that any node can take it up."""
 
@@ -67,6 +71,11 @@ class NodeWork:
         """How many threads it has taken up so far."""
         self._standings: dict[ThreadId, Standing] = {}
         self._looks = 0
+        self._unanswered = False
+        """The last renewal has no answer: it is the database that is gone, not this process that is slow."""
+        self._told_late = False
+        self.tell_waiting: Callable[[str], None] = lambda _message: None
+        """Says to all watchers on this node that threads wait for the database."""
 
     async def start(self, tasks: TaskGroup) -> None:
         """Raises `StorageFailed` and `Misconfigured`."""
@@ -102,12 +111,14 @@ class NodeWork:
             await self._clock.sleep(self.nodes.lease_s / RENEWALS)
             began = self._clock.monotonic()
             self._stop_if_late(began)
+            self._unanswered = True
             try:
                 with anyio.fail_after(self.nodes.lease_s / 3):
                     viewing = await self.nodes.renew(lag_ms=self._lag_ms)
             except (StorageFailed, TimeoutError) as problem:
                 log.warning("lease.not_renewed", extra={"node": self.nodes.name, "error": str(problem)})
                 continue
+            self._unanswered = False
             self._renewed, self._lag_ms = began, round((self._clock.monotonic() - began) * 1000)
             self._set_viewers(viewing)
 
@@ -118,9 +129,15 @@ class NodeWork:
             self._stop_if_late(self._clock.monotonic())
 
     def _stop_if_late(self, now: float) -> None:
-        if now - self._renewed > self.nodes.lease_s * SAFE and self._threads.loaded:
+        late = now - self._renewed
+        if late <= self.nodes.lease_s * SAFE / 2:
+            self._told_late = False
+        elif not self._told_late and self._unanswered:
+            self._told_late = True
+            self.tell_waiting(WAITS)
+        if late > self.nodes.lease_s * SAFE and self._threads.loaded:
             log.error("lease.lost", extra={"node": self.nodes.name, "threads": len(self._threads.loaded)})
-            self._lost.lose_all()
+            self._lost.lose_all(UNREACHABLE if self._unanswered else LATE)
 
     def _set_viewers(self, viewing: Sequence[Viewing]) -> None:
         now = {(one.node, one.thread_id) for one in viewing}
@@ -204,20 +221,29 @@ class NodeWork:
     async def _release_idle(self) -> None:
         since = self._clock.monotonic() - RELEASE_SECONDS
         for loaded in list(self._threads.loaded.values()):
-            if loaded.used_at > since:
-                return
-            if _is_at_rest(loaded):
+            # A prompt that waits for a slot here may find one at another node.
+            waits = loaded.waits and not loaded.busy and self.busy >= self.nodes.slots
+            if (waits and _is_unwatched(loaded)) or (loaded.used_at <= since and _is_at_rest(loaded)):
                 del self._threads.loaded[loaded.thread.id]
                 loaded.closed.set()
                 await loaded.thread.close()
 
 
 def _is_at_rest(loaded: LoadedThread) -> bool:
-    viewers = loaded.thread.viewers
-    if not viewers:
+    with _no_viewers(loaded):
         return loaded.can_unload
-    loaded.thread.viewers = {}  # those who watch elsewhere follow the log, whoever writes it
+
+
+def _is_unwatched(loaded: LoadedThread) -> bool:
+    with _no_viewers(loaded):
+        return loaded.turn is None and not loaded.thread.watched and loaded.thread.failure is None
+
+
+@contextmanager
+def _no_viewers(loaded: LoadedThread) -> Generator[None]:
+    """Those who watch on other nodes follow the log, whoever writes it."""
+    viewers, loaded.thread.viewers = loaded.thread.viewers, {}
     try:
-        return loaded.can_unload
+        yield
     finally:
         loaded.thread.viewers = viewers

@@ -103,6 +103,11 @@ class Sharing:
 
     # -- watching
 
+    def tell_waiting(self, message: str) -> None:
+        """Says to everybody who watches anything here that the store cannot be reached."""
+        for one in (*self._followers.values(), *(loaded.thread for loaded in self._threads.loaded.values())):
+            one.tell_waiting(message)
+
     async def watch(self, thread_id: ThreadId, *, answers: bool) -> Watcher:
         """A watcher of a thread, whoever writes it."""
         while True:

@@ -21,6 +21,7 @@ from hames.domain.events import (
     Event,
     ItemDelta,
     Noticed,
+    PromptQueued,
     Record,
     SettingsChanged,
     ThreadCreated,
@@ -119,7 +120,7 @@ class Thread:
                 records = [
                     Record(seq=first + n, at_ms=now, thread_id=self.id, event=event) for n, event in enumerate(events)
                 ]
-                if any(isinstance(event, TurnStarted) for event in events):
+                if any(map(self._starts_work, events)):
                     self.log.mark_running(running=True)
                 await self._keep([*bundle, *records], sync=any(map(is_synced, events)))
                 self.check_not_lost()
@@ -134,6 +135,10 @@ class Thread:
                 await self.log.summarize(summary(self.state))
             except Exception:  # no list is worth a turn
                 log.exception("thread.not_listed", extra={"thread_id": self.id})
+
+    def _starts_work(self, event: Event) -> bool:
+        """Whether the thread needs a process from now on. A prompt may wait for a slot of its node."""
+        return isinstance(event, TurnStarted) or (isinstance(event, PromptQueued) and self.state.running is None)
 
     async def emit_when_possible(self, *events: Event) -> None:
         """For the turn itself: waits while the disk is full. Raises `StorageFailed` if the disk fails otherwise."""
@@ -225,20 +230,29 @@ class Thread:
             failure.seen = self.told.seq
             self.lose()
 
-    def lose(self) -> None:
+    def tell_waiting(self, message: str) -> None:
+        """Says to watchers that the store cannot be reached. Nothing is kept of that."""
+        for watcher in self._watchers:
+            watcher.tell_waiting(self.told, message)
+
+    def lose(self, why: str = LOST) -> None:
         """Stops writing and telling, because another node writes the thread, or may soon.
 
         Watchers are cut off and told no ending: they come back and follow whoever writes it.
         """
-        if self.lost:
-            return
-        self.lost, self.failure = True, self.failure or Fenced(LOST)
+        if not self.lost:
+            self.abandon(why)
+            if self.on_lost is not None:
+                self.on_lost()
+
+    def abandon(self, why: str) -> None:
+        """The same without a word to the engine, which is stopping."""
+        self.lost, self.failure = True, self.failure or Fenced(why)
         for watcher in self._watchers:
-            watcher.cut_off = LOST
+            watcher.cut_off = why
             watcher.close()
         self._watchers = []
-        if self.on_lost is not None:
-            self.on_lost()
+        self.log.abandon(Fenced(f"thread {self.id!r} {LOST}"))  # a write must not keep its turn from stopping
 
     def check_not_lost(self) -> None:
         """Raises `Fenced`."""

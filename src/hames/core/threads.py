@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from hames.core.engine_rules import EngineRules
 from hames.core.history import History, fork_point
 from hames.core.settings import overridden, with_host_questions
-from hames.core.thread import Listener, Thread
+from hames.core.thread import CLOSE_SECONDS, Listener, Thread
 from hames.domain.commands import (
     ArchiveThread,
     ChangeSettings,
@@ -106,10 +106,13 @@ class LoadedThread:
     def can_unload(self) -> bool:
         """Nothing runs, also not in the background, nobody watches, nothing is about to start: it is on the disk as it
         is here."""
-        state = self.thread.state
-        waits = bool(state.queue) and not state.queue_held
         works = self.processes is not None and self.processes.is_any_running()
-        return not (works or self.busy or self.turn or waits or self.thread.watched or self.thread.failure)
+        return not (works or self.busy or self.turn or self.waits or self.thread.watched or self.thread.failure)
+
+    @property
+    def waits(self) -> bool:
+        """A prompt waits for its turn."""
+        return bool(self.thread.state.queue) and not self.thread.state.queue_held
 
     @property
     def busy(self) -> bool:
@@ -165,14 +168,15 @@ class Threads:
         await self._store.sweep()
 
     async def close(self) -> None:
-        for loaded in list(self.loaded.values()):
-            if loaded.thread.failure is not None:  # what was told and not stored, if the disk takes it now
+        with anyio.move_on_after(CLOSE_SECONDS):
+            for loaded in list(self.loaded.values()):
+                if loaded.thread.failure is not None:  # what was told and not stored, if the disk takes it now
+                    with suppress(HarnessError):
+                        await loaded.thread.write_unstored()
+                await loaded.thread.close()
+            for thread_id in self._ephemeral:
                 with suppress(HarnessError):
-                    await loaded.thread.write_unstored()
-            await loaded.thread.close()
-        for thread_id in self._ephemeral:
-            with suppress(HarnessError):
-                await self._store.delete(thread_id)
+                    await self._store.delete(thread_id)
         await self._store.close()
 
     async def records(self, thread_id: ThreadId) -> list[Record]:

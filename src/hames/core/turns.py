@@ -21,6 +21,7 @@ from hames.core.prompts import review_prompt
 from hames.core.questions import Questions
 from hames.core.reviewers import find_reviewer, turn_model
 from hames.core.rule_notices import tell_agent_rules
+from hames.core.slots import Slots
 from hames.core.thread import CLOSE_SECONDS, STOPPED
 from hames.core.threads import LoadedThread, Threads
 from hames.core.turn import RunningTurn
@@ -106,6 +107,7 @@ class Turns:
         self._loop = LoopAgent(threads, tools=tools, trust=trust, environment=environment, rulebook=rulebook)
         self._ids = ids
         self._agents = agents
+        self.slots = Slots(threads)
 
     @property
     def tasks(self) -> TaskGroup | None:
@@ -137,6 +139,7 @@ class Turns:
 
     async def start(self, command: StartTurn) -> Turn:
         loaded = await self._ready(command.thread_id)
+        await self.slots.wait()
         with self._claim(loaded):
             changed = await self._threads.new_settings(loaded, command)
             settings = changed[0].settings if changed and isinstance(changed[0], SettingsChanged) else None
@@ -255,6 +258,7 @@ class Turns:
             if loaded.turn is turn:
                 loaded.turn = None
         await self._next(loaded)
+        self.slots.free(lambda one: self._start(self._next, one))
 
     async def _agent(self, loaded: LoadedThread, settings: Settings | None = None) -> AgentThread:
         """Who runs this thread's turns: the agent that its model belongs to, else our own loop.
@@ -388,7 +392,7 @@ class Turns:
         state = loaded.thread.state
         if command.client_id is not None and (known := find_duplicate_submit(state, command.client_id)) is not None:
             return known
-        if not loaded.busy and not state.queue:
+        if not loaded.busy and not state.queue and not self.slots.is_full:
             return await self.start(
                 StartTurn(
                     thread_id=command.thread_id,
@@ -420,7 +424,7 @@ class Turns:
     async def _next(self, loaded: LoadedThread) -> None:
         """Starts the next queued prompt, if there is one and the queue is not held."""
         state = loaded.thread.state
-        if loaded.busy or not state.queue or state.queue_held or self.closing or loaded.thread.failure is not None:
+        if loaded.busy or not loaded.waits or self.closing or self.slots.is_full or loaded.thread.failure is not None:
             return
         prompt = state.queue[0]
         with self._claim(loaded):

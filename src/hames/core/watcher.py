@@ -9,12 +9,14 @@ from collections.abc import Sequence
 import anyio
 from msgspec.structs import replace
 
-from hames.domain.events import ItemDelta
+from hames.domain.events import ItemDelta, Noticed, Record
 from hames.domain.state import Change, ThreadState
 from hames.ports import ToolClient
 
 PENDING_CHANGES = 20_000
 PENDING_CHARS = 4 << 20
+STORE_GONE = "store_unreachable"
+"""The name of the notice that a turn waits for the database."""
 
 
 class Watcher:
@@ -62,6 +64,15 @@ class Watcher:
     @property
     def closed(self) -> bool:
         return self._closed
+
+    def tell_waiting(self, state: ThreadState, message: str) -> None:
+        """Says something about the thread that is in no log, because the store cannot take it.
+
+        The record has the number of the last one and changes nothing, so the next one goes on from the same state.
+        """
+        notice = Noticed(source="hames", name=STORE_GONE, message=message)
+        record = Record(seq=state.seq, at_ms=state.updated_at_ms, thread_id=state.id, event=notice)
+        self.put(Change(record=record, before=state, after=state))
 
     def put(self, change: Change) -> None:
         event = change.record.event

@@ -39,6 +39,8 @@ from hames.domain.value import Value
 
 MAX_CRASHES = 3
 """A turn whose process died so often is ended: perhaps it is the turn that kills it."""
+MAX_CRASHES_IN_ALL = 10
+"""The same where a store counts deaths since the last progress: a turn may get on between the deaths it causes."""
 CONTINUE_TURN = "continue_turn"
 """The name of the item and of the question whether a turn that was cut off should go on."""
 ASK_USER = "ask_user"
@@ -122,16 +124,42 @@ def continued_notice(turn: Turn, what: str) -> Noticed:
     return Noticed(source="hames", name=TURN_CONTINUED, severity="warning", message=message, turn_id=turn.id)
 
 
+def given_up_notice(turn: Turn) -> Noticed:
+    """Its process did not die: it left the turn to others, because it could not renew its lease or was stopped."""
+    message = "The node that ran this turn gave it up"
+    return Noticed(source="hames", name=TURN_PAUSED, message=message, turn_id=turn.id)
+
+
 def paused_notice(turn: Turn, what: str) -> Noticed:
     message = "Hames is stopping. The turn continues when the server starts again"
     return Noticed(source="hames", name=TURN_PAUSED, message=f"{message}: {what}" if what else message, turn_id=turn.id)
 
 
-def reason_not_to_continue(turn: Turn, *, waits: bool) -> str:
-    """Why a turn that was cut off must end; empty if it can go on. `waits`: for an answer, which kills no process."""
-    if not turn.paused and not waits and turn.crashes + 1 >= MAX_CRASHES:
+def is_progress(event: Event) -> bool:
+    """Whether a turn with this event got on, so that what killed its process before does not count against it.
+
+    A reply of the model is none: a turn whose tool kills the process asks for the same tool again.
+    """
+    if isinstance(event, ItemCompleted):
+        item = event.item
+        return isinstance(item, ToolItem) and item.status in ("completed", "failed", "declined")
+    return isinstance(event, ApprovalResolved) and event.ended == "answered"
+
+
+def reason_not_to_continue(turn: Turn, *, waits: bool, deaths: int | None = None) -> str:
+    """Why a turn that was cut off must end; empty if it can go on. `waits`: for an answer, which kills no process.
+
+    `deaths`: how many processes died in it since it last made progress. None: count the crashes in the log.
+    """
+    if deaths is None:
+        times = turn.crashes + 1 if turn.crashes + 1 >= MAX_CRASHES else 0
+    elif deaths >= MAX_CRASHES:
+        times = deaths
+    else:
+        times = turn.crashes + 1 if deaths and turn.crashes + 1 >= MAX_CRASHES_IN_ALL else 0
+    if times and not turn.paused and not waits:
         return (
-            f"interrupted: the harness stopped {MAX_CRASHES} times while this turn ran, so the turn was ended. "
+            f"interrupted: the harness stopped {times} times while this turn ran, so the turn was ended. "
             "Send the prompt again to try once more"
         )
     if turn.kind != "compact" and not any(isinstance(item, UserMessage) for item in turn.items):

@@ -113,6 +113,10 @@ class StorageFailed(HarnessError):
     """Whether the same write may succeed later: the disk is full or read-only, and not broken."""
 
 
+class StoreUnreachable(StorageFailed):
+    """The database does not answer. The same may work when it is back."""
+
+
 class Fenced(StorageFailed):
     """Another node writes the thread by now: nothing that this one sends counts any more."""
 

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Protocol
 
 from hames.domain.commands import ThreadPage, ThreadSummary
+from hames.domain.errors import StorageFailed
 from hames.domain.events import Record
 from hames.domain.ids import ThreadId
 from hames.domain.value import Value
@@ -23,6 +24,8 @@ class Log(Protocol):
     """What opening it had to mend, or nothing."""
     damaged: bool
     """Lines in it cannot be read. An incomplete end is no damage: nobody was told of it, and nothing came of it."""
+    deaths: int | None
+    """How many writers died in the running turn since it last made progress. None: the store does not know."""
 
     @property
     def foreign(self) -> bool:
@@ -54,6 +57,11 @@ class Log(Protocol):
 
     def rest(self) -> None:
         """The turn is over: give back what only a running one needs."""
+        ...
+
+    def abandon(self, why: StorageFailed) -> None:
+        """This process no longer writes the log. Whoever waits for a write gets this error at once; whether the records
+        are kept is up to the store. Raises nothing."""
         ...
 
     async def close(self) -> None: ...

@@ -69,7 +69,7 @@ class Channel:
                     self._tell(changes)
                     await self._clock.sleep(self._encoder.rules.frame_s)
                 elif watcher.cut_off and not self.closed:
-                    watcher = await self._watch()
+                    watcher = await self._watch(again=True)
                     self.count_answers()
                     self._start_over()
                 else:
@@ -82,8 +82,8 @@ class Channel:
         finally:
             self.close(why)
 
-    async def _watch(self) -> Watcher:
-        self._watcher = await self._engine.watch(self.thread_id, answers=False)
+    async def _watch(self, *, again: bool = False) -> Watcher:
+        self._watcher = await self._engine.watch(self.thread_id, answers=False, again=again)
         self._state = self._watcher.state
         return self._watcher
 

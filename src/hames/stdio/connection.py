@@ -340,7 +340,7 @@ class Connection:
         why = "the thread was closed"
         if watcher.cut_off:
             try:
-                found = await self._engine.follow(watcher.state.id, since=watcher.state, answers=watcher.answers)
+                found = await self._engine.follow_again(watcher)
                 if self._watchers.get(watcher.state.id) is watcher:
                     self._start(found)
                 else:  # a message followed it again, or left it

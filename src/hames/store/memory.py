@@ -7,7 +7,7 @@ from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
 from hames.domain.commands import ThreadPage, ThreadSummary
-from hames.domain.errors import ThreadInUse, ThreadNotFound
+from hames.domain.errors import StorageFailed, ThreadInUse, ThreadNotFound
 from hames.domain.events import Record
 from hames.domain.ids import ThreadId
 from hames.ports import Examined, LogNews
@@ -99,6 +99,7 @@ class MemoryStore:
 class MemoryLog:
     repaired = ""
     damaged = False
+    deaths: int | None = None
 
     def __init__(self, store: MemoryStore, thread_id: ThreadId, *, foreign: bool) -> None:
         self.thread_id = thread_id
@@ -146,6 +147,9 @@ class MemoryLog:
             self._store.marked.discard(self.thread_id)
 
     def rest(self) -> None:
+        pass
+
+    def abandon(self, why: StorageFailed) -> None:
         pass
 
     async def close(self) -> None:

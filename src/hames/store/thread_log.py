@@ -72,6 +72,7 @@ class JsonlLog:
         self.lock_fd: int | None = None
         """Of a lock that is not on the log itself."""
         self.damaged = False
+        self.deaths: int | None = None
         self._store = store
         self._disk = disk
         self._fd = fd
@@ -176,6 +177,9 @@ class JsonlLog:
             mark_running(self._claim, self.thread_id)
         else:
             unmark_running(self._claim, self.thread_id)
+
+    def abandon(self, why: StorageFailed) -> None:
+        """Nobody takes over a thread whose file is locked."""
 
     def rest(self) -> None:
         """Close what only a running turn needs."""

@@ -8,7 +8,7 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Final
 
-from hames.domain.errors import Misconfigured, StorageFailed
+from hames.domain.errors import Misconfigured, StoreUnreachable
 
 if TYPE_CHECKING:
     from asyncpg import Connection
@@ -116,5 +116,5 @@ async def check_pooler(connection: "Connection", address: str) -> None:
     )
 
 
-def unreachable(address: str, problem: BaseException) -> StorageFailed:
-    return StorageFailed(f"the database {without_password(address)!r} cannot be reached: {problem}")
+def unreachable(address: str, problem: BaseException) -> StoreUnreachable:
+    return StoreUnreachable(f"the database {without_password(address)!r} cannot be reached: {problem}")

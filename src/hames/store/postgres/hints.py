@@ -62,14 +62,14 @@ class Hints:
         self._start()
         self._wanted.set()
 
-    async def close(self) -> None:
+    async def close(self, *, at_once: bool = False) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
         if self._connection is not None:
             connection, self._connection = self._connection, None
-            await close_connection(connection)
+            await close_connection(connection, at_once=at_once)
 
     def _start(self) -> None:
         if not self._tasks:

@@ -23,6 +23,21 @@ RENEW: Final = "update hames.node set until = now() + make_interval(secs => $2) 
 LEAVE: Final = "delete from hames.node where id = $1"
 
 
+def count_death(taker: str) -> str:
+    """For a statement that takes a thread `t`: counts its owner as dead. `taker` is the parameter of the taking node.
+
+    A thread without an owner was given back: nobody died.
+    """
+    dies = f"t.running and t.owner is not null and t.owner <> {taker}"
+    return f"deaths = t.deaths + case when {dies} then 1 else 0 end"
+
+
+def is_live(node: str) -> str:
+    """For a statement: whether the lease of the node with this parameter lasts. A node that stood still and goes on
+    must not take threads before it has renewed: others would take them away again at once."""
+    return f"exists (select from hames.node n where n.id = {node} and n.until > now())"
+
+
 class Lease:
     def __init__(
         self, connections: Connections, *, name: str = "", seconds: float = LEASE_SECONDS, renew: float = RENEW_SECONDS

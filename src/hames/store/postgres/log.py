@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from hames.domain.commands import ThreadSummary
+from hames.domain.continuing import is_progress
 from hames.domain.errors import StorageFailed
-from hames.domain.events import Record, SettingsChanged, ThreadCreated
+from hames.domain.events import Record, SettingsChanged, ThreadCreated, TurnEnded
 from hames.domain.ids import ThreadId
 from hames.store.postgres.writer import Lane, WritingThread
 
@@ -30,12 +31,13 @@ class LogHome(Protocol):
 
 class PostgresLog:
     def __init__(
-        self, store: LogHome, thread_id: ThreadId, *, epoch: int, head: int, foreign: bool, repaired: str = ""
+        self, store: LogHome, thread_id: ThreadId, *, epoch: int, head: int, foreign: bool, deaths: int = 0
     ) -> None:
         self.thread_id = thread_id
+        self.deaths: int | None = deaths
         self.foreign = foreign
         self.damaged = False
-        self.repaired = repaired
+        self.repaired = ""
         self.writing = WritingThread(thread_id, epoch, head)
         self.closed = False
         self.recovered: list[Record] = []
@@ -63,6 +65,11 @@ class PostgresLog:
             if isinstance(record.event, ThreadCreated | SettingsChanged):
                 await self._set_place(record.event.settings.place)
         running, self._running = self._running, None
+        if self.deaths and any(isinstance(record.event, TurnEnded) for record in records):
+            self.deaths = 0
+        if self.deaths and any(is_progress(record.event) for record in records):
+            running = True  # which sets the count to zero in the same statement
+            self.deaths = 0
         try:
             await (self._store.facts if sync else self._store.text).append(thread, records, running)
         except StorageFailed:
@@ -92,6 +99,11 @@ class PostgresLog:
 
     def rest(self) -> None:
         pass
+
+    def abandon(self, why: StorageFailed) -> None:
+        """A batch under way may still be kept, if nobody has taken the thread over."""
+        if self.writing.dead is None:
+            self.writing.end(why)
 
     async def close(self) -> None:
         if self.closed:

@@ -18,6 +18,7 @@ from hames.domain.events import FORMAT
 from hames.domain.ids import ThreadId
 from hames.ports import NodeStatus, Viewing
 from hames.store.postgres.hints import CHANNEL, INBOX, LISTS
+from hames.store.postgres.lease import count_death, is_live
 
 if TYPE_CHECKING:
     from asyncpg import Connection
@@ -47,9 +48,9 @@ VIEWED: Final = """
 select p.node, p.thread, p.answers from hames.presence p join hames.thread t on t.id = p.thread
 where t.owner = $1 and p.node <> $1 and p.until > now()
 """
-CLAIM: Final = """
+CLAIM: Final = f"""
 with dead as materialized (
-    select coalesce(array_agg(id), '{}') as ids from hames.node where until < now()
+    select coalesce(array_agg(id), '{{}}') as ids from hames.node where until < now()
 ),
 found as (
     select id from hames.thread where running and owner is null
@@ -64,20 +65,20 @@ found as (
 ),
 taken as (
     select t.id from hames.thread t
-    where t.id in (select id from found) and t.id <> all($6::text[]) and t.format <= $5
+    where t.id in (select id from found) and t.id <> all($6::text[]) and t.format <= $5 and {is_live("$1")}
         and (t.place = '' or t.place = any($4::text[]))
         and (t.owner is null or t.owner = any((select ids from dead)::text[])
             or (t.owner = $1 and t.running and t.id <> all($3::text[])))
     order by t.id limit $2 for update of t skip locked
 )
-update hames.thread t set owner = $1, epoch = t.epoch + 1, wake_at = null, told_waiting = false
+update hames.thread t set owner = $1, epoch = t.epoch + 1, wake_at = null, told_waiting = false, {count_death("$1")}
 from taken where t.id = taken.id returning t.id
 """
 """It starts at the few rows that can be meant (dead nodes, letters, due times), never at all threads."""
 PUT_BACK: Final = "update hames.thread set owner = null where id = $1 and owner = $2"
-DISPLACED: Final = """
+DISPLACED: Final = f"""
 with dead as materialized (
-    select coalesce(array_agg(id), '{}') as ids from hames.node where until < now()
+    select coalesce(array_agg(id), '{{}}') as ids from hames.node where until < now()
 ),
 live as materialized (
     select 'node:' || name as place from hames.node where until > now() and works
@@ -85,12 +86,12 @@ live as materialized (
 ),
 taken as (
     select t.id from hames.thread t
-    where t.running and t.place <> '' and not t.told_waiting and t.format <= $2
+    where t.running and t.place <> '' and not t.told_waiting and t.format <= $2 and {is_live("$1")}
         and (t.owner is null or t.owner = any((select ids from dead)::text[]))
         and t.place not in (select place from live)
     order by t.id limit 20 for update of t skip locked
 )
-update hames.thread t set owner = $1, epoch = t.epoch + 1, told_waiting = true
+update hames.thread t set owner = $1, epoch = t.epoch + 1, told_waiting = true, {count_death("$1")}
 from taken where t.id = taken.id returning t.id
 """
 """Threads whose turn waits for a place that is gone, once each."""
@@ -154,6 +155,7 @@ class PostgresNodes:
         stats = msgspec.json.encode({"lag_ms": lag_ms, **self._stats()}).decode()
         labels = list(self.labels)
         await connection.execute(RENEW, self.id, self.name, self.lease_s, labels, self.slots, self._version, stats)
+        await self._store.release_waiting(connection)  # what could not be given back while the database was gone
         if self.viewing or self._viewed:
             viewing = dict(self.viewing)
             await connection.execute(VIEW, self.id, list(viewing), list(viewing.values()), self.lease_s)

@@ -46,7 +46,9 @@ class Connections:
         while True:
             try:
                 # A task of its own: a caller that goes away leaves no connection in the middle of an answer.
-                return await asyncio.shield(asyncio.ensure_future(self._once(work)))
+                task = asyncio.ensure_future(self._once(work))
+                task.add_done_callback(_look_at)
+                return await asyncio.shield(task)
             except Exception as problem:
                 if not is_connection_lost(problem):
                     if isinstance(problem, HarnessError):
@@ -82,11 +84,12 @@ class Connections:
             await self._open()
         return await connect(self.address, self.name)
 
-    async def close(self) -> None:
+    async def close(self, *, at_once: bool = False) -> None:
+        """`at_once`: the database does not answer."""
         if self._pool is not None:
             pool, self._pool = self._pool, None
             try:
-                await asyncio.wait_for(pool.close(), 2.0)
+                await asyncio.wait_for(pool.close(), 0.1 if at_once else 2.0)
             except Exception:  # it is gone either way
                 pool.terminate()
 
@@ -135,3 +138,9 @@ class Connections:
         finally:
             await connection.close()
         self._checked = True
+
+
+def _look_at(task: "asyncio.Task[Any]") -> None:
+    """Nobody may wait for it any more, and its failure is then nobody's."""
+    if not task.cancelled():
+        task.exception()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from anyio import move_on_after, to_thread
 
 from hames.domain.commands import ThreadPage, ThreadSummary
-from hames.domain.errors import Fenced, HarnessError, StorageFailed, ThreadInUse, ThreadNotFound, ThreadReadOnly
+from hames.domain.errors import HarnessError, StorageFailed, ThreadInUse, ThreadNotFound, ThreadReadOnly
 from hames.domain.events import FORMAT, Record
 from hames.domain.ids import ThreadId
 from hames.ports import Examined, LogNews
@@ -16,7 +16,7 @@ from hames.store.places import THREAD_ID
 from hames.store.postgres.following import Following
 from hames.store.postgres.hints import LISTS, Hints
 from hames.store.postgres.inbox import NodeInbox
-from hames.store.postgres.lease import LEASE_SECONDS, RENEW_SECONDS, Lease
+from hames.store.postgres.lease import LEASE_SECONDS, RENEW_SECONDS, Lease, count_death, is_live
 from hames.store.postgres.listing import list_page, listed_row
 from hames.store.postgres.log import PostgresLog
 from hames.store.postgres.pool import Connections
@@ -39,19 +39,26 @@ insert into hames.thread (id, owner, epoch, "foreign", ephemeral, format) values
 on conflict (id) do update set head = 0 where thread.owner = $2 and thread.epoch = 1 and thread.head = 0 returning epoch
 """
 """A second try, after the connection was lost, finds the row of the first."""
-TAKE: Final = """
-update hames.thread t set owner = $2, epoch = t.epoch + 1
-where t.id = $1 and t.format <= $3 and (
+TAKE: Final = f"""
+update hames.thread t set owner = $2, epoch = t.epoch + 1, {count_death("$2")}
+where t.id = $1 and t.format <= $3 and {is_live("$2")} and (
     t.owner = $2
     or (t.place = '' or $4::text[] is null or t.place = any($4::text[])) and (
         t.owner is null or not exists (select from hames.node n where n.id = t.owner and n.until > now())
     )
 )
-returning t.epoch, t.head, t."foreign"
+returning t.epoch, t.head, t."foreign", t.deaths
 """
 """A node takes what nobody owns and what a dead node owned, if the place allows it, and what was claimed for it."""
 SET_PLACE: Final = "update hames.thread set place = $3 where id = $1 and epoch = $2"
-RELEASE: Final = "update hames.thread set owner = null where id = $1 and owner = $2 and epoch = $3"
+RELEASE: Final = """
+update hames.thread t set owner = case when t.epoch = w.epoch then null else t.owner end,
+    deaths = case when t.epoch = w.epoch then t.deaths else greatest(t.deaths - 1, 0) end
+from unnest($2::text[], $3::bigint[]) as w(id, epoch)
+where t.id = w.id and (t.epoch = w.epoch and t.owner = $1 or t.epoch > w.epoch and t.running and t.deaths > 0)
+"""
+"""A node gives threads back. Where another node has taken one, because it took this node for dead, the death does not
+count. To take one back too many leaves a turn that kills its nodes one more try."""
 ABOUT: Final = """
 select t.format, t."foreign", n.name, t.packed from hames.thread t left join hames.node n on n.id = t.owner
 where t.id = $1
@@ -112,6 +119,8 @@ class PostgresStore:
         self._opening: set[ThreadId] = set()
         self.fenced_count = 0
         """How many threads of ours other nodes took over."""
+        self._to_release: dict[ThreadId, int] = {}
+        """Threads that are closed here and not given back yet, and the epoch that each was written under."""
         self.places: list[str] | None = None
         """Threads with another place are left to other nodes. None: this node takes any."""
 
@@ -156,8 +165,8 @@ class PostgresStore:
         row = await self.connections.fetch_row(TAKE, thread_id, self.node_id, FORMAT, self.places)
         if row is None:
             raise await self._refusal(thread_id)
-        epoch, head, foreign = row
-        opened = PostgresLog(self, thread_id, epoch=epoch, head=head, foreign=foreign)
+        epoch, head, foreign, deaths = row
+        opened = PostgresLog(self, thread_id, epoch=epoch, head=head, foreign=foreign, deaths=deaths)
         try:
             await self._recover(opened)
         except BaseException:
@@ -265,33 +274,43 @@ class PostgresStore:
 
     async def close(self) -> None:
         """What was handed over is written, if the database is there. Then every thread of this node is free."""
-        with move_on_after(CLOSE_SECONDS):
+        with move_on_after(CLOSE_SECONDS) as flushing:
             await self.text.flush()
             await self.facts.flush()
+        gone = flushing.cancelled_caught
+        if gone:
+            log.warning("records.not_written", extra={"threads": sorted({*self.text.waiting(), *self.facts.waiting()})})
         for opened in self._open.values():
             opened.closed = True
         self._open = {}
         for lane in (self.facts, self.text):
-            await lane.close()
+            await lane.close(at_once=gone)
         await self._following.close()
-        await self.hints.close()
+        await self.hints.close(at_once=gone)
         try:
-            await self.lease.leave(CLOSE_SECONDS)
+            with move_on_after(CLOSE_SECONDS):
+                await self.lease.leave(CLOSE_SECONDS)
         except HarnessError as problem:  # its lease ends by itself
             log.info("lease.not_given_back", extra={"error": str(problem)})
-        await self.connections.close()
+        await self.connections.close(at_once=gone)
 
     async def release(self, log: PostgresLog) -> None:
         if self._open.get(log.thread_id) is log:
             del self._open[log.thread_id]
-        if isinstance(log.writing.dead, Fenced):
-            return
-        epoch = log.writing.epoch
+        self._to_release[log.thread_id] = log.writing.epoch
         try:
-            await self.connections.execute(RELEASE, log.thread_id, self.node_id, epoch)
-        except HarnessError:  # it is free when the lease of this node ends
+            await self.run(self.release_waiting)
+        except HarnessError:  # with the next renewal of the lease; and it is free when the lease ends
             return
-        self.hints.send([log.thread_id])
+
+    async def release_waiting(self, connection: "Connection") -> None:
+        """Gives back the threads that are closed here. What cannot be given back is tried again with the next call."""
+        if waiting := dict(self._to_release):
+            await connection.execute(RELEASE, self.node_id, list(waiting), list(waiting.values()))
+            for thread_id, epoch in waiting.items():
+                if self._to_release.get(thread_id) == epoch:
+                    del self._to_release[thread_id]
+            self.hints.send(waiting)
 
     def _changed(self, threads: Sequence[ThreadId]) -> None:
         self.hints.send(threads)

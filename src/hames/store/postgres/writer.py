@@ -44,7 +44,8 @@ wanted as (
         as w(id, epoch, lo, hi, running)
 ),
 won as (
-    update hames.thread t set head = w.hi, running = coalesce(w.running, t.running)
+    update hames.thread t set head = w.hi, running = coalesce(w.running, t.running),
+        deaths = case when w.running then 0 else t.deaths end
     from wanted w where t.id = w.id and t.epoch = w.epoch and t.head < w.lo
     returning t.id, w.hi
 ),
@@ -102,11 +103,13 @@ class WritingThread:
     """Of the last row of live deltas."""
     waiters: "list[asyncio.Future[None]]" = field(default_factory=list["asyncio.Future[None]"])
     """Of callers that wait until no delta waits."""
+    appending: "set[asyncio.Future[None]]" = field(default_factory=set["asyncio.Future[None]"])
+    """Of callers that wait for their records."""
 
     def end(self, why: StorageFailed) -> None:
-        """Nothing more is written."""
+        """Nothing more is taken. What is under way may still be written."""
         self.dead = why
-        for one in self.waiters:
+        for one in (*self.waiters, *self.appending):
             refuse(one, why)
         self.waiters = []
 
@@ -166,6 +169,7 @@ class Lane:
         self._idle.set()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
+        self._under_way: dict[ThreadId, WritingThread] = {}
         self.batches = self.facts = self.deltas = 0
         self.times: deque[float] = deque(maxlen=TIMES)
         """How long the last appends took, in seconds, from the call to the commit."""
@@ -178,6 +182,8 @@ class Lane:
         """Raises `StorageFailed`. It may be waited for or not: what was handed over is written."""
         loop = asyncio.get_running_loop()
         done, began = loop.create_future(), loop.time()
+        thread.appending.add(done)
+        done.add_done_callback(thread.appending.discard)
         self._appends.append(Append(thread, records, running, done))
         self._start()
         await asyncio.shield(done)
@@ -201,7 +207,12 @@ class Lane:
         if self._has_work() or not self._idle.is_set():
             await self._idle.wait()
 
-    async def close(self) -> None:
+    def waiting(self) -> list[ThreadId]:
+        """Threads with something that is not written yet."""
+        return [*(one.thread.id for one in self._appends), *self._jotted, *self._under_way]
+
+    async def close(self, *, at_once: bool = False) -> None:
+        """`at_once`: the database does not answer."""
         self._closed = True
         if self._task is not None:
             self._task.cancel()
@@ -212,7 +223,7 @@ class Lane:
         self._appends = []
         if self._connection is not None:
             connection, self._connection = self._connection, None
-            await close_connection(connection)
+            await close_connection(connection, at_once=at_once)
 
     # -- the task
 
@@ -238,8 +249,10 @@ class Lane:
                 await self._wake.wait()
             while self._has_work():
                 batch = self._take()
+                self._under_way = batch.threads
                 try:
                     await self._write(batch)
+                    self._under_way = {}
                 except asyncio.CancelledError:
                     raise
                 except Exception as problem:  # not of the connection: these very rows cannot be written
@@ -422,8 +435,8 @@ def _transposed(rows: Sequence[Sequence[object]], width: int) -> list[list[objec
     return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
 
 
-async def close_connection(connection: "Connection") -> None:
+async def close_connection(connection: "Connection", *, at_once: bool = False) -> None:
     try:
-        await connection.close(timeout=2.0)
+        await connection.close(timeout=0.1 if at_once else 2.0)
     except Exception:  # it is gone either way
         connection.terminate()
