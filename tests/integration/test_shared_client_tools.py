@@ -165,14 +165,16 @@ async def test_a_client_that_never_answers_fails_the_call_at_the_deadline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
 ) -> None:
     monkeypatch.setattr(client_tools, "DEADLINE_SECONDS", 0.3)
-    async with two_processes(tmp_path, weather_model()) as (owner, other):
-        async with talking(other if elsewhere else owner) as flint:
-            await begin(flint, await flint.start(dynamicTools=[WEATHER]))
-            question = await asked(flint)
-            assert (await flint.until("turn/completed"))["params"]["turn"]["status"] == "completed"
-            assert "did not answer the call of 'weather' within" in await result_text(owner)
-            await flint.say({"id": question["id"], "result": SUNNY})
-            assert await flint.call("thread/loaded/list"), "a late answer does no harm"
+    async with (
+        two_processes(tmp_path, weather_model()) as (owner, other),
+        talking(other if elsewhere else owner) as flint,
+    ):
+        await begin(flint, await flint.start(dynamicTools=[WEATHER]))
+        question = await asked(flint)
+        assert (await flint.until("turn/completed"))["params"]["turn"]["status"] == "completed"
+        assert "did not answer the call of 'weather' within" in await result_text(owner)
+        await flint.say({"id": question["id"], "result": SUNNY})
+        assert await flint.call("thread/loaded/list"), "a late answer does no harm"
 
 
 async def test_an_interrupt_withdraws_the_call_from_the_client(tmp_path: Path) -> None:
@@ -193,33 +195,37 @@ async def test_an_interrupt_withdraws_the_call_from_the_client(tmp_path: Path) -
 
 @pytest.mark.slow
 async def test_of_three_processes_the_one_whose_client_declared_the_tool_is_asked(tmp_path: Path) -> None:
-    async with two_processes(tmp_path, weather_model()) as (owner, other), shared_engine(tmp_path) as third:
-        async with (
-            talking(other) as flint,
-            talking(third, "codex-other") as codex,
-            talking(owner, "codex-here") as here,
-        ):
-            thread_id = await flint.start(dynamicTools=[WEATHER])
-            for one in (codex, here):  # these only resume it, and could carry it out if nobody had declared it
-                listed = await one.call("thread/list")
-                await one.call("thread/resume", threadId=listed["data"][0]["id"])
-            await begin(flint, thread_id)
-            await flint.say({"id": (await asked(flint))["id"], "result": SUNNY})
-            for one in (flint, codex, here):
-                await one.until("turn/completed")
-            assert "item/tool/call" not in codex.methods() + here.methods()
-            assert (await last_tool(owner)).status == "completed"
+    async with (
+        two_processes(tmp_path, weather_model()) as (owner, other),
+        shared_engine(tmp_path) as third,
+        talking(other) as flint,
+        talking(third, "codex-other") as codex,
+        talking(owner, "codex-here") as here,
+    ):
+        thread_id = await flint.start(dynamicTools=[WEATHER])
+        for one in (codex, here):  # these only resume it, and could carry it out if nobody had declared it
+            listed = await one.call("thread/list")
+            await one.call("thread/resume", threadId=listed["data"][0]["id"])
+        await begin(flint, thread_id)
+        await flint.say({"id": (await asked(flint))["id"], "result": SUNNY})
+        for one in (flint, codex, here):
+            await one.until("turn/completed")
+        assert "item/tool/call" not in codex.methods() + here.methods()
+        assert (await last_tool(owner)).status == "completed"
 
 
 async def test_a_client_of_this_process_is_preferred_to_an_equal_one_of_another(tmp_path: Path) -> None:
-    async with two_processes(tmp_path, weather_model()) as (owner, other):
-        async with talking(owner) as here, talking(other) as there:
-            thread_id = await here.start(dynamicTools=[WEATHER])
-            await there.call("thread/resume", threadId=thread_id, dynamicTools=[WEATHER])
-            await begin(there, thread_id)
-            await here.say({"id": (await asked(here))["id"], "result": SUNNY})
-            await there.until("turn/completed")
-            assert "item/tool/call" not in there.methods()
+    async with (
+        two_processes(tmp_path, weather_model()) as (owner, other),
+        talking(owner) as here,
+        talking(other) as there,
+    ):
+        thread_id = await here.start(dynamicTools=[WEATHER])
+        await there.call("thread/resume", threadId=thread_id, dynamicTools=[WEATHER])
+        await begin(there, thread_id)
+        await here.say({"id": (await asked(here))["id"], "result": SUNNY})
+        await there.until("turn/completed")
+        assert "item/tool/call" not in there.methods()
 
 
 async def test_an_observer_of_another_process_is_offered_no_call(tmp_path: Path) -> None:

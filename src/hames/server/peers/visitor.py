@@ -19,7 +19,7 @@ SEND_SECONDS = 30.0
 RANK_SECONDS = 2.0
 """A process that takes longer to say what its clients can do is passed over: it is stopped, or very busy."""
 ALIVE_SECONDS = 15.0
-"""While a client carries out a tool, its process is asked so often whether it is still there, and has so long to answer."""
+"""While a client carries out a tool, its process is asked so often whether it lives, and has so long to answer."""
 
 _CREDENTIALS = struct.Struct("3i")
 
