@@ -19,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SERVERS = {"bootstrap": "harness", "flint": "app-server"}
 ENDS_AFTER_CRASH = {"persist/kill9-mid-turn"}
-"""These expect that a turn is over when its process was killed. It goes on by default, so they set `after_crash = "end"`
+"""These expect that a turn is over when its process was killed. It goes on by default, so these set `end`
 (decisions/0041)."""
 
 

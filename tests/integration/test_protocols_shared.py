@@ -41,7 +41,7 @@ def rows(module: Any) -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]
         if not name.startswith("test_"):
             continue
         choices: list[list[dict[str, Any]]] = []
-        for mark in getattr(test, "pytestmark", []):
+        for mark in [*getattr(test, "pytestmark", []), *_module_marks(module)]:
             if mark.name == "parametrize":
                 names, values = mark.args[0], mark.args[1]
                 names = [one.strip() for one in names.split(",")] if isinstance(names, str) else list(names)
@@ -49,6 +49,11 @@ def rows(module: Any) -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]
         for number, chosen in enumerate(product(*choices), 1):
             given = {name: value for one in chosen for name, value in one.items()}
             yield f"{name}-{number}" if choices else name, test, given
+
+
+def _module_marks(module: Any) -> list[Any]:
+    found = getattr(module, "pytestmark", [])
+    return [one.mark for one in (found if isinstance(found, list) else [found])]
 
 
 def _values(value: Any, names: list[str]) -> list[Any]:
@@ -83,5 +88,7 @@ async def test_a_client_notices_no_difference_when_its_threads_run_in_another_pr
     wanted = [name for name in inspect.signature(test).parameters if name not in given]
     fixtures = {name: request.getfixturevalue(name) for name in wanted}
     with pytest.MonkeyPatch.context() as patch:
-        SpreadEngines(patch, tmp_path, count)
+        engines = SpreadEngines(patch, tmp_path, count)
         await test(**given, **fixtures)
+    if test.__name__ in {name.partition("-")[0] for name in ALWAYS}:
+        assert engines.threads, "no thread ran in another process"
