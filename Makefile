@@ -59,10 +59,8 @@ fuzz: setup ## fuzz everything that parses input, for a long time
 crash: setup ## kill the process at random points and compare what is saved
 	HAMES_KILLS=$${HAMES_KILLS:-400} $(PYTEST) tests/crash -n $(WORKERS) --dist loadfile
 
-prove: setup ## damage logs, fail disks, cut the power and kill, thousands of times each
-	HAMES_DAMAGED_LOGS=$${HAMES_DAMAGED_LOGS:-24000} HAMES_IO_ERRORS=$${HAMES_IO_ERRORS:-2000} \
-		HAMES_POWER_CUTS=$${HAMES_POWER_CUTS:-1000} HAMES_CALL_KILLS=$${HAMES_CALL_KILLS:-all} $(PYTEST) tests/prove -n $(WORKERS) --dist load
-	$(BIN)/python scripts/prove_kills.py --kills $${HAMES_KILLS:-1000}
+prove: setup ## damage logs, fail disks, cut the power and kill, thousands of times each; goes on where it was interrupted
+	$(BIN)/python scripts/prove.py --workers $(WORKERS)
 
 test-scale: setup ## test threads in PostgreSQL for longer: servers and nodes killed many times, the fence in many orders
 	@scripts/system.sh pgbouncer systemd-analyze openssl

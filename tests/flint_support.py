@@ -20,6 +20,7 @@ from hames.protocols.session import Session
 from hames.sandbox.local import LocalSandbox
 from hames.server.peers.sockets import PeerSockets
 from hames.stdio.connection import Connection, read_lines
+from hames.stdio.principals import Principal
 from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.testing.fakes.model import OneModel, ScriptedModel
@@ -63,13 +64,15 @@ class Wire:
 
 
 @asynccontextmanager
-async def wired(engine: Engine, session: Session | None = None) -> AsyncGenerator[Wire]:
+async def wired(
+    engine: Engine, session: Session | None = None, principal: Principal | None = None
+) -> AsyncGenerator[Wire]:
     """A client's end of a new connection."""
     session = session or FlintSession(engine.models, engine.rules.defaults, home="/h")
     up_send, up_receive = anyio.create_memory_object_stream[bytes](float("inf"))
     down_send, down_receive = anyio.create_memory_object_stream[bytes](float("inf"))
     async with anyio.create_task_group() as tasks:
-        connection = Connection(engine, session, Box(down_send), tasks)
+        connection = Connection(engine, session, Box(down_send), tasks, principal)
 
         async def serve() -> None:
             await connection.serve(read_lines(up_receive))

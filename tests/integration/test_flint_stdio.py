@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import socket
+import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -54,6 +56,34 @@ async def agent(folder: Path, script: Any = (), **environment: str) -> AsyncGene
             if process.returncode is None:
                 process.kill()
             await process.aclose()
+
+
+@pytest.mark.slow  # the pipes themselves: tests/unit/test_bootstrap_pipes.py
+@pytest.mark.parametrize("command", ["app-server", "harness", "acp"])
+def test_a_server_whose_stdin_and_stdout_are_one_socket_answers_every_message(folder: Path, command: str) -> None:
+    ours, theirs = socket.socketpair()
+    environment = {"HOME": str(folder), "PATH": os.environ["PATH"]}
+    words = [HAMES, command, "--cwd", str(folder / "ws"), "--model", "scripted/hello"]
+    params = {**HELLO, "protocolVersion": 1}
+    with ours, subprocess.Popen(words, stdin=theirs, stdout=theirs, env=environment) as process:
+        try:
+            theirs.close()
+            ours.settimeout(60)
+            lines = ours.makefile("rb")
+            for number in range(1, 6):
+                message = {
+                    "jsonrpc": "2.0",
+                    "id": number,
+                    "method": "initialize" if number == 1 else "x",
+                    "params": params,
+                }
+                ours.sendall(json.dumps(message).encode() + b"\n")
+                while json.loads(lines.readline()).get("id") != number:
+                    pass
+            ours.shutdown(socket.SHUT_WR)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
 
 
 @pytest.mark.spec("flint/transport-jsonl", "flint/transport-no-jsonrpc-member")

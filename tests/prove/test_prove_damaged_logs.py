@@ -23,6 +23,7 @@ from hames.store.jsonl import JsonlStore
 from hames.store.places import EVENTS, LIVE, META, Places
 from hames.store.repair import TORN
 from hames.testing.fakes.model import ScriptedModel, call, say
+from proof_counts import count_proof
 from support import created, engine, question, started, turn_end, whole_turn
 
 LOGS = int(os.environ.get("HAMES_DAMAGED_LOGS", "60"))
@@ -262,7 +263,7 @@ async def test_a_damaged_log_opens_and_has_every_line_that_is_whole(tmp_path: Pa
             problem.add_note(f"{what}, meta.json: {meta}")
             raise
         opened += 1
-    print(f"{opened} damaged logs opened")
+    count_proof("damaged logs", opened)
 
 
 def _has_first_line(base: Base, data: bytes) -> bool:

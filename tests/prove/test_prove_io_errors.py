@@ -37,6 +37,7 @@ from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.store.system_calls import Disk
 from hames.testing.fakes.model import ScriptedModel, call, say
+from proof_counts import count_proof
 from support import created, engine, started, whole_turn
 
 ERRORS = int(os.environ.get("HAMES_IO_ERRORS", "40"))
@@ -292,7 +293,8 @@ async def test_whichever_call_fails_nothing_that_was_told_is_lost(tmp_path: Path
             except Exception as problem:
                 problem.add_note(f"call {number} of {len(disk.calls)}, a {kind}, fails with {way}; copies: {copies}")
                 raise
-    print(f"{len(chosen)} of {len(every)} errors")
+    count_proof("I/O errors", len(chosen))
+    count_proof("of them short writes", sum(way.startswith("short") for _, _, way, _ in chosen))
 
 
 # -- a real disk that is full
@@ -363,4 +365,4 @@ def test_a_real_full_disk_loses_nothing_that_was_told(tmp_path: Path, state_too:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout.count("ok") == len(frees)
-    print(done.stdout)
+    count_proof("real full disks", len(frees))

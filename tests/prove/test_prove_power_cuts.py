@@ -25,6 +25,7 @@ from hames.store.jsonl import JsonlStore
 from hames.store.places import Places
 from hames.store.system_calls import Disk
 from hames.testing.fakes.model import ScriptedModel, call, say
+from proof_counts import count_proof
 from support import created, engine, question, started, turn_end, whole_turn
 
 CUTS = int(os.environ.get("HAMES_POWER_CUTS", "15"))
@@ -265,4 +266,4 @@ async def test_whatever_was_told_as_safe_is_there_after_a_power_cut(tmp_path: Pa
         except Exception as problem:
             problem.add_note(f"seed {seed}, cut at step {cut} of {len(steps)}")
             raise
-    print(f"{len(seeds)} power cuts, {len(steps)} steps recorded")
+    count_proof("power cuts", len(seeds))

@@ -1,6 +1,7 @@
 """Pipes with a bound on both sides."""
 
 import os
+import socket
 import threading
 from pathlib import Path
 
@@ -110,3 +111,35 @@ async def test_an_inbox_can_be_ended_while_more_could_come() -> None:
             assert chunk == b"x"
             inbox.end()
     os.close(writing)
+
+
+async def test_one_socket_for_both_directions_goes_on_after_each_message() -> None:
+    ours, theirs = socket.socketpair()
+    theirs.settimeout(60)
+    number = ours.detach()
+    inbox, outbox = await open_inbox(os.dup(number)), await open_outbox(number)
+    with anyio.fail_after(60):
+        for count in range(5):
+            theirs.sendall(b"question %d\n" % count)
+            assert await anext(inbox) == b"question %d\n" % count
+            await settled()
+            outbox.write(b"answer %d\n" % count)
+            assert await to_thread.run_sync(theirs.recv, 64) == b"answer %d\n" % count
+        theirs.shutdown(socket.SHUT_WR)  # what is still to be said reaches a client that says nothing more
+        assert [chunk async for chunk in inbox] == []
+        outbox.write(b"last")
+        await outbox.flush()
+        assert await to_thread.run_sync(theirs.recv, 64) == b"last"
+    theirs.close()
+
+
+async def test_who_waits_for_room_in_a_socket_is_let_go_when_the_reader_leaves() -> None:
+    ours, theirs = socket.socketpair()
+    outbox = await open_outbox(ours.detach())
+    outbox.write(b"x" * (pipes.OUTBOX_BYTES * 2))
+    await settled()
+    theirs.close()
+    with anyio.fail_after(60):
+        await outbox.room()
+        outbox.write(b"y")
+        await outbox.flush()

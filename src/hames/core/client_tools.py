@@ -1,13 +1,26 @@
-"""Tools that a client declared for its thread and carries out itself: the call goes to it, its answer to the model."""
+"""Tools that a client declared for its thread and carries out itself: the call goes to it, its answer to the model.
 
+The client may be connected to another process on the same threads: the call is passed on to that process then. A call
+goes to one client, and is not made again elsewhere if that client goes: the tool may have run.
+"""
+
+from collections.abc import Sequence
+
+import anyio
 from msgspec.structs import replace
 
 from hames.core.thread import Thread
 from hames.domain.approvals import Harmless
+from hames.domain.ids import ThreadId
 from hames.domain.items import ToolCall
 from hames.domain.options import ClientTool
 from hames.domain.policy import SandboxPolicy
-from hames.ports import ClientToolCall, Job, Tell, Tool, ToolFailed, ToolSpec
+from hames.ports import ClientToolCall, Job, Tell, Tool, ToolClient, ToolFailed, ToolSpec
+
+DEADLINE_SECONDS = 3600.0
+"""How long a client may take: it may ask a person, but a turn does not wait for ever."""
+RECONNECT_SECONDS, RETRY_SECONDS = 3.0, 0.1
+"""A thread that was just taken over from another process waits so long for clients of other processes to find it."""
 
 
 def client_tools(thread: Thread) -> dict[str, Tool]:
@@ -48,11 +61,34 @@ class ClientToolWork:
         )
 
     async def run(self, tell: Tell, policy: SandboxPolicy) -> ToolCall:  # noqa: ARG002 - it runs at the client's
-        thread_id = self._call.thread_id
-        ranked = [(client.tool_rank(thread_id), client) for client in self._tool.thread.tool_clients()]
-        best = max((rank for rank, _ in ranked), default=0)
-        if not best:
+        client = await self._find_client()
+        if client is None:
             raise ToolFailed(f"no client that carries out {self._call.tool!r} is connected to this thread")
-        newest = next(client for rank, client in reversed(ranked) if rank == best)
-        result = await newest.call_tool(self._call)
+        try:
+            with anyio.fail_after(DEADLINE_SECONDS):
+                result = await client.call_tool(self._call)
+        except TimeoutError:
+            words = (
+                f"the client did not answer the call of {self._call.tool!r} within {DEADLINE_SECONDS / 60:g} minutes"
+            )
+            raise ToolFailed(words) from None
         return replace(self.item, status="failed" if result.failed else "completed", result=result)
+
+    async def _find_client(self) -> ToolClient | None:
+        """One of another process only if it has a higher rank than those of this one."""
+        thread = self._tool.thread
+        find = thread.find_peer_clients
+        while True:
+            elsewhere = await find() if find is not None else ()
+            _, found = best_client([*elsewhere, *thread.tool_clients()], thread.id)
+            is_new_here = anyio.current_time() - thread.opened_at < RECONNECT_SECONDS
+            if found is not None or find is None or not is_new_here:
+                return found
+            await anyio.sleep(RETRY_SECONDS)
+
+
+def best_client(clients: Sequence[ToolClient], thread_id: ThreadId) -> tuple[int, ToolClient | None]:
+    """The highest rank, and the last of the clients that has it."""
+    ranked = [(client.tool_rank(thread_id), client) for client in clients]
+    best = max((rank for rank, _ in ranked), default=0)
+    return best, next((client for rank, client in reversed(ranked) if rank == best), None) if best else None

@@ -9,7 +9,7 @@ from hames.domain.foreign import disarmed
 from hames.domain.ids import ThreadId
 from hames.domain.options import Settings
 from hames.domain.state import Change, apply, blank
-from hames.ports import LogNews, PeerLink
+from hames.ports import LogNews, PeerLink, ToolClient
 
 
 class Follower:
@@ -48,6 +48,10 @@ class Follower:
     def answerable(self) -> bool:
         """Whether a client that can decide an approval is connected here."""
         return any(watcher.answers and not watcher.closed for watcher in self._watchers)
+
+    def tool_clients(self) -> list[ToolClient]:
+        """The clients that are connected here and may carry out tools; those that came last are last."""
+        return [watcher.client for watcher in self._watchers if watcher.client is not None and not watcher.closed]
 
     def take(self, news: LogNews) -> None:
         """Applies what was written, and tells the watchers."""

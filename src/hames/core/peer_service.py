@@ -1,10 +1,11 @@
 """What this process does for other processes on the same threads: it carries out their commands on those it writes."""
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import anyio
 
+from hames.core.client_tools import best_client
 from hames.core.outcome import Outcome, answer_for_peer
 from hames.core.repeated_command import find_effect
 from hames.core.threads import Threads
@@ -12,8 +13,9 @@ from hames.domain.commands import Command, ResolveApproval, Standing
 from hames.domain.errors import HarnessError, StorageFailed, ThreadInUse
 from hames.domain.events import ItemDelta
 from hames.domain.ids import ThreadId
+from hames.domain.items import ToolResult
 from hames.domain.state import Change, ThreadState
-from hames.ports import PeerAnswer, Peers
+from hames.ports import ClientToolCall, PeerAnswer, Peers, ToolClient
 
 REMEMBERED = 256
 """So many commands of other processes are known by their keys, so that one that is sent twice counts once."""
@@ -21,7 +23,10 @@ REACH_SECONDS = 5.0
 
 
 class PeerService:
-    """`hear_news` is called when the list of another process has changed, or it has gone."""
+    """`hear_news` is called when the list of another process has changed, or it has gone.
+
+    `tool_clients` are those connected here that may carry out tools of a thread of another process.
+    """
 
     def __init__(
         self,
@@ -29,11 +34,13 @@ class PeerService:
         peers: Peers | None,
         run_here: Callable[[Command], Awaitable[Outcome]],
         hear_news: Callable[[], None],
+        tool_clients: Callable[[ThreadId], Sequence[ToolClient]],
     ) -> None:
         self.hear_news = hear_news
         self._threads = threads
         self._peers = peers
         self._run_here = run_here
+        self._tool_clients = tool_clients
         self._commands: OrderedDict[str, _Received] = OrderedDict()
 
     def owns(self, thread_id: ThreadId) -> bool:
@@ -108,6 +115,16 @@ class PeerService:
         """Another process wants to hear of changes of our list."""
         if self._observe not in self._threads.observers:
             self._threads.observers.append(self._observe)
+
+    def tool_rank(self, thread_id: ThreadId) -> int:
+        rank, _ = best_client(self._tool_clients(thread_id), thread_id)
+        return rank
+
+    async def call_tool_for_peer(self, call: ClientToolCall) -> ToolResult:
+        _, client = best_client(self._tool_clients(call.thread_id), call.thread_id)
+        if client is None:
+            return ToolResult(text=f"the client that carries out {call.tool!r} has gone", failed=True)
+        return await client.call_tool(call)
 
     def _observe(self, change: Change) -> None:
         if isinstance(change.record.event, ItemDelta) or change.after.ephemeral or self._peers is None:

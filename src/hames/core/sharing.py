@@ -7,6 +7,7 @@ data directory can show every thread, and carry out every command.
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -22,7 +23,7 @@ from hames.domain.commands import Command, DeleteThread, ResolveApproval, Standi
 from hames.domain.errors import ApprovalNotFound, Fenced, HarnessError, ThreadInUse, ThreadNotFound
 from hames.domain.ids import ThreadId
 from hames.domain.state import ThreadState
-from hames.ports import Ids, NobodyThere, PeerAnswer, PeerLink, PeerLost, Peers, Store
+from hames.ports import Ids, NobodyThere, PeerAnswer, PeerLink, PeerLost, Peers, Store, ToolClient
 
 if TYPE_CHECKING:
     from hames.core.follower import Follower
@@ -71,7 +72,7 @@ class Sharing:
         def service() -> "PeerService":
             from hames.core.peer_service import PeerService
 
-            return PeerService(threads, peers, run_here, self._hear_news)
+            return PeerService(threads, peers, run_here, self._hear_news, self._tool_clients)
 
         self.service = deferred(service)
         self.before_take_up: Callable[[ThreadId], Awaitable[None]] | None = None
@@ -217,6 +218,7 @@ class Sharing:
     async def _opened(self, thread: Thread) -> None:
         """This process writes the thread from now on. Whoever followed it here watches it here."""
         if (peers := self._attached_peers()) is not None:
+            thread.find_peer_clients = partial(peers.tool_clients, thread.id)
             await peers.start()
         if self.before_take_up is not None:
             await self.before_take_up(thread.id)
@@ -234,6 +236,11 @@ class Sharing:
             if self._followers.pop(thread.id, None) is not None:
                 follower.end()
         log.info("thread.taken_over", extra={"thread_id": thread.id})
+
+    def _tool_clients(self, thread_id: ThreadId) -> list[ToolClient]:
+        """Who is connected here and may carry out tools of a thread that is followed."""
+        follower = self._followers.get(thread_id)
+        return follower.tool_clients() if follower is not None else []
 
     # -- commands
 

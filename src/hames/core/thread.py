@@ -9,8 +9,9 @@ command does not wait: it is refused with the reason.
 """
 
 import logging
+import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 from msgspec.structs import replace
@@ -64,6 +65,10 @@ class Thread:
         """Called at once with every change. They are no client, so they cannot answer an approval."""
         self.viewers: dict[object, bool] = {}
         """Other processes that watch this thread, and whether somebody there can decide an approval."""
+        self.find_peer_clients: Callable[[], Awaitable[Sequence[ToolClient]]] | None = None
+        """Finds clients of other processes that carry out tools of this thread."""
+        self.opened_at = -math.inf
+        """When this process began to write it (`anyio.current_time`), unless it is new."""
         self._beginning: list[Record] = []
         """The records that it was created with."""
         self.lost = False
@@ -91,6 +96,7 @@ class Thread:
         for record in [disarmed(record, defaults) for record in records] if log.foreign else records:
             state = apply(state, record)
         thread = cls(log, state, clock)
+        thread.opened_at = anyio.current_time()
         # Looking at a thread is not using it: lists keep its time and its place.
         last_used = min(max(state.updated_at_ms, 0), clock.now_ms())
         if log.foreign:

@@ -10,12 +10,14 @@ from typing import Protocol
 from hames.domain.commands import Command, Standing
 from hames.domain.context_report import ContextReport
 from hames.domain.ids import ThreadId
+from hames.domain.items import ToolResult
 from hames.domain.processes import ProcessList
 from hames.domain.servers import ServerList
 from hames.domain.state import QueuedPrompt, Turn
 from hames.domain.undo import UndoReport
 from hames.domain.value import Value
 from hames.domain.worktrees import WorktreeReport
+from hames.ports.tool import ClientToolCall, ToolClient
 
 
 class PeerLost(Exception):
@@ -76,6 +78,14 @@ class Peer(Protocol):
         """Another process wants to hear of changes of our list."""
         ...
 
+    def tool_rank(self, thread_id: ThreadId) -> int:
+        """The highest rank of the clients here that carry out tools of a thread of another process (`ToolClient`)."""
+        ...
+
+    async def call_tool_for_peer(self, call: ClientToolCall) -> ToolResult:
+        """Has a client of this process carry out a tool of a thread of another process. Raises nothing."""
+        ...
+
     def hear_news(self) -> None:
         """The list of threads of another process has changed, or that process has gone."""
         ...
@@ -126,6 +136,13 @@ class Peers(Protocol):
 
     def send_news(self) -> None:
         """Tells whoever asked for it that the list of our threads has changed."""
+        ...
+
+    async def tool_clients(self, thread_id: ThreadId) -> Sequence[ToolClient]:
+        """One for each other process with a client that carries out tools of this thread of ours. Raises nothing.
+
+        Those that came last are last. A process that does not answer soon is left out.
+        """
         ...
 
     async def close(self) -> None: ...

@@ -103,7 +103,12 @@ async def open_outbox(descriptor: int) -> PipeOutbox:
     file = os.fdopen(descriptor, "wb", buffering=0)
     if not _is_pipe(descriptor):
         return _FileWriter(file)
-    _, writer = await asyncio.get_running_loop().connect_write_pipe(_PipeWriter, file)
+    loop = asyncio.get_running_loop()
+    _, writer = await loop.connect_write_pipe(_PipeWriter, file)
+    if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+        # asyncio takes anything that can be read here for the end of the reader. Where stdin and stdout are one
+        # socket, that is the client's next message. That the client has gone is noticed when something is written.
+        loop.remove_reader(descriptor)
     return writer
 
 

@@ -1,9 +1,12 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";
 import { precompress } from "./precompress.js";
+import { threadPage } from "./thread-page.js";
 
 export default defineConfig({
-  plugins: [react(), precompress()],
+  // A reverse proxy may put a path in front of the server: nothing in the page begins with `/`.
+  base: "./",
+  plugins: [react(), threadPage(), precompress()],
   resolve: { conditions: ["hames-source", "module", "browser", "import", "default"] },
   build: {
     outDir: "../../../src/hames/web/static",

@@ -14,6 +14,7 @@ from starlette.routing import Route
 from hames.domain.errors import StorageFailed
 from hames.domain.value import Value
 from hames.server.api.sign_in import has_signed_in, is_preview, set_cookie
+from hames.server.guard.proxies import BEHIND_PROXY
 from hames.server.http.compression import best_encoding, etag_matches
 from hames.server.http.reply import ALWAYS, failure
 from hames.server.service import Service
@@ -71,14 +72,22 @@ class Page:
     def routes(self) -> list[Route]:
         return [
             Route("/", self.index, methods=["GET"]),
-            Route("/t/{id}", self.index, methods=["GET"]),
+            Route("/t/{id}", self.thread, methods=["GET"]),
             Route("/{name:path}", self.file, methods=["GET"]),
         ]
 
     async def index(self, request: Request) -> Response:
         if (word := request.query_params.get("token")) is not None and not is_preview(request):
-            return await self._signed_in(word, request)
-        return self._index(request)
+            return await self._signed_in(word, request, "index.html")
+        return self._index(request, "index.html")
+
+    async def thread(self, request: Request) -> Response:
+        """One level below the rest: a proxy may have put a path in front, so the files are named from here."""
+        if (word := request.query_params.get("token")) is None or is_preview(request):
+            return self._index(request, "t/index.html")
+        if request.scope.get(BEHIND_PROXY):  # so that the cookie is for the whole page
+            return RedirectResponse(f"../?{request.url.query}", 303, HEADERS)
+        return await self._signed_in(word, request, "t/index.html")
 
     async def file(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -88,16 +97,16 @@ class Page:
         hashed = name.startswith("assets/")
         return _sent(found, request, "public, max-age=31536000, immutable" if hashed else "no-cache")
 
-    def _index(self, request: Request) -> Response:
-        page = self._files.get("index.html")
+    def _index(self, request: Request, name: str) -> Response:
+        page = self._files.get(name) or self._files.get("index.html")
         if page is None:
             return Response(NOT_BUILT, 404, HEADERS, "text/plain; charset=utf-8")
         return _sent(page, request, "no-cache")
 
-    async def _signed_in(self, word: str, request: Request) -> Response:
+    async def _signed_in(self, word: str, request: Request, name: str) -> Response:
         """The word leaves the address before anything of the page is loaded."""
         keyring = self._service.keyring
-        answer = RedirectResponse("/", 303, HEADERS)
+        answer = RedirectResponse("./" if request.scope.get(BEHIND_PROXY) else "/", 303, HEADERS)
         if keyring is None or has_signed_in(request, self._service, keyring):
             return answer
         try:
@@ -107,7 +116,7 @@ class Page:
         if cookie is not None:
             set_cookie(answer, self._service, cookie, request)
             return answer
-        page = self._files.get("index.html")
+        page = self._files.get(name) or self._files.get("index.html")
         headers = {**HEADERS, "Cache-Control": "no-store"}
         if page is None:
             return Response(USED, 401, headers, "text/plain; charset=utf-8")

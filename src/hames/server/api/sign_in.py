@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from hames.domain.value import Value
 from hames.server.guard.gate import SIGN_IN, cookie_name, head, is_signed_in
+from hames.server.guard.proxies import BEHIND_PROXY
 from hames.server.guard.rate_limit import Bucket
 from hames.server.guard.token import CODE_SECONDS, Keyring
 from hames.server.http.reply import HttpRefusal, reply
@@ -102,6 +103,8 @@ def set_cookie(answer: Response, service: Service, cookie: str, request: Request
         cookie_name(service.gate),
         cookie,
         max_age=COOKIE_SECONDS,
+        # Without a path the browser takes that of the request, which the proxy may have shortened before we see it.
+        path=None if request.scope.get(BEHIND_PROXY) else "/",
         httponly=True,
         secure=request.url.scheme == "https",
         samesite="strict",

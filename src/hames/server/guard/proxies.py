@@ -14,6 +14,8 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 FORWARDED = (b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host", b"x-forwarded-port", b"forwarded")
 _SECURE = {"http": "https", "ws": "wss"}
+BEHIND_PROXY = "hames.behind_proxy"
+"""In the scope of a request that came through a trusted proxy, which may have taken a path away from its front."""
 
 
 def read_proxies(given: Iterable[str]) -> tuple[Network, ...]:
@@ -41,6 +43,7 @@ def apply_forwarded(scope: MutableMapping[str, Any], proxies: tuple[Network, ...
     told = {name: value.decode("latin-1").strip() for name, value in said}
     if len(told) != len(said):  # two of a kind: somebody before the proxy added one
         return
+    scope[BEHIND_PROXY] = True
     if told.get(b"x-forwarded-proto", "").lower() == "https":
         scope["scheme"] = _SECURE.get(scope["scheme"], scope["scheme"])
     if host := told.get(b"x-forwarded-host"):

@@ -1,16 +1,21 @@
-"""A connection to another process on the same data directory, from the side that asks."""
+"""A connection to another process on the same data directory, from the side that connected.
+
+Almost everything is asked by this side. The other one, which writes the thread, has our clients carry out their tools.
+"""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import anyio
-from anyio.abc import SocketStream
+from anyio.abc import SocketStream, TaskGroup
 
 from hames.codecs.lines import LineDecoder, TooLong
 from hames.domain.commands import Command, Standing
 from hames.domain.ids import ThreadId
-from hames.ports import PeerAnswer, PeerLost
+from hames.domain.items import ToolResult
+from hames.ports import Peer, PeerAnswer, PeerLost
 from hames.server.peers import wire
+from hames.server.peers.received import received
 
 log = logging.getLogger(__name__)
 
@@ -21,13 +26,15 @@ EXECUTE_SECONDS = 60.0
 
 
 class SocketLink:
-    """`hear_news` is called when the other process says so, and when it has gone."""
+    """`here` hears the news of the other process, and that it has gone."""
 
-    def __init__(self, stream: SocketStream, name: str, hear_news: Callable[[], None]) -> None:
+    def __init__(self, stream: SocketStream, name: str, here: Peer) -> None:
         self.name = name
         self.gone = False
         self._stream = stream
-        self._hear_news = hear_news
+        self._here = here
+        self._calls: dict[int, anyio.CancelScope] = {}
+        """Tools that clients of this process carry out for the other one, by the id of the request."""
         self._number = 0
         self._replies: dict[int, _Waiting] = {}
         self._outbox: list[bytes] = []
@@ -44,7 +51,7 @@ class SocketLink:
         try:
             async with self._stream, anyio.create_task_group() as tasks:
                 tasks.start_soon(self._send_all)
-                await self._read()
+                await self._read(tasks)
                 tasks.cancel_scope.cancel()
         except* (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             pass
@@ -52,23 +59,49 @@ class SocketLink:
             log.exception("link.crashed")
         finally:
             self.close()
-            self._hear_news()
+            self._here.hear_news()
 
     def close(self) -> None:
         self.gone = True
         for waiting in self._replies.values():
             waiting.answered.set()
 
-    async def _read(self) -> None:
+    async def _read(self, tasks: TaskGroup) -> None:
         decoder = LineDecoder(limit=wire.LINE_BYTES)
-        async for chunk in self._stream:
+        async for chunk in received(self._stream):
             for line in decoder.feed(chunk):
                 message = wire.decode_line(line) if not isinstance(line, TooLong) else None
                 if isinstance(message, wire.PeerReply) and (waiting := self._replies.get(message.id)) is not None:
                     waiting.reply = message
                     waiting.answered.set()
-                elif isinstance(message, wire.PeerRequest) and message.do == "news":
-                    self._hear_news()
+                elif isinstance(message, wire.PeerRequest):
+                    self._take(message, tasks)
+
+    def _take(self, request: wire.PeerRequest, tasks: TaskGroup) -> None:
+        match request.do:
+            case "news":
+                self._here.hear_news()
+            case "tool_rank":
+                self._say(wire.PeerReply(id=request.id, tool_rank=self._here.tool_rank(request.thread_id)))
+            case "call_tool" if request.id not in self._calls:
+                self._calls[request.id] = anyio.CancelScope()
+                tasks.start_soon(self._call_tool, request)
+            case "withdraw_call" if request.id in self._calls:
+                self._calls[request.id].cancel()
+            case _:  # said by the wrong side
+                pass
+
+    async def _call_tool(self, request: wire.PeerRequest) -> None:
+        call = wire.decode_call(request)
+        result = ToolResult(text="the call was sent by another version and cannot be read", failed=True)
+        try:
+            with self._calls[request.id] as scope:
+                if call is not None:
+                    result = await self._here.call_tool_for_peer(call)
+            if not scope.cancelled_caught:
+                self._say(wire.PeerReply(id=request.id, result=result))
+        finally:
+            del self._calls[request.id]
 
     async def _send_all(self) -> None:
         while True:
@@ -78,7 +111,7 @@ class SocketLink:
                 waiting, self._outbox = self._outbox, []
                 await self._stream.send(b"".join(waiting))
 
-    def _say(self, message: wire.PeerRequest) -> None:
+    def _say(self, message: wire.PeerRequest | wire.PeerReply) -> None:
         self._outbox.append(wire.encode_line(message))
         self._to_send.set()
 

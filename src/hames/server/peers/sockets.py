@@ -21,19 +21,18 @@ from anyio.abc import SocketAttribute, SocketListener, SocketStream
 from hames.codecs.lines import LineDecoder, TooLong
 from hames.deferred import pattern
 from hames.domain.errors import HarnessError
-from hames.ports import Peer
+from hames.domain.ids import ThreadId
+from hames.ports import Peer, ToolClient
 from hames.server.socket_path import short_path
 
 if TYPE_CHECKING:
     from hames.server.peers.link import SocketLink
-    from hames.server.peers.wire import PeerReply, PeerRequest
+    from hames.server.peers.visitor import Visitor
+    from hames.server.peers.wire import PeerRequest
 
 log = logging.getLogger(__name__)
 
 NAME = pattern(r"(\d{1,10})-[0-9a-f]{16}\.sock")
-COMMANDS_AT_ONCE = 32
-"""From one process: more of them wait."""
-SEND_SECONDS = 30.0
 CONNECT_SECONDS = 2.0
 NEWS_SECONDS = 0.1
 LATE_NEWS_SECONDS = 1.0
@@ -57,7 +56,8 @@ class PeerSockets:
         self._closed = False
         self._connecting = anyio.Lock()
         self._links: dict[str, SocketLink] = {}
-        self._visitors: set[_Visitor] = set()
+        self._visitors: dict[Visitor, None] = {}
+        """Those that came last are last."""
         self._news_coming = False
 
     def attach(self, start_task: Callable[..., object], here: Peer) -> None:
@@ -102,14 +102,16 @@ class PeerSockets:
 
     async def _serve(self, stream: SocketStream) -> None:
         from hames.server.peers import wire
+        from hames.server.peers.received import received
+        from hames.server.peers.visitor import Visitor
 
         here = self._here
         assert here is not None
-        visitor = _Visitor(stream)
-        self._visitors.add(visitor)
+        visitor = Visitor(stream)
+        self._visitors[visitor] = None
         decoder = LineDecoder(limit=wire.LINE_BYTES)
         try:
-            async for chunk in stream:
+            async for chunk in received(stream):
                 for line in decoder.feed(chunk):
                     if isinstance(line, TooLong):
                         log.warning("peer.line_too_long", extra={"limit": line.limit})
@@ -117,11 +119,14 @@ class PeerSockets:
                     message = wire.decode_line(line)
                     if isinstance(message, wire.PeerRequest):
                         await self._take(visitor, message, here)
+                    elif message is not None:
+                        visitor.take_reply(message)
         finally:
-            self._visitors.discard(visitor)
+            self._visitors.pop(visitor, None)
+            visitor.leave()
             here.remove_viewer(visitor)
 
-    async def _take(self, visitor: "_Visitor", request: "PeerRequest", here: Peer) -> None:
+    async def _take(self, visitor: "Visitor", request: "PeerRequest", here: Peer) -> None:
         from hames.server.peers import wire
 
         match request.do:
@@ -139,10 +144,10 @@ class PeerSockets:
                 await visitor.commands.acquire()
                 # Not a task of the connection: what was asked for is done, whether or not the asker waits for it.
                 self._start_task(self._execute, visitor, request, here)
-            case "news":  # said by the wrong side
+            case "news" | "tool_rank" | "call_tool" | "withdraw_call":  # said by the wrong side
                 pass
 
-    async def _execute(self, visitor: "_Visitor", request: "PeerRequest", here: Peer) -> None:
+    async def _execute(self, visitor: "Visitor", request: "PeerRequest", here: Peer) -> None:
         from hames.server.peers import wire
 
         try:
@@ -175,6 +180,21 @@ class PeerSockets:
             for visitor in list(self._visitors):
                 if visitor.wants_news:
                     await visitor.send(wire.PeerRequest(do="news"))
+
+    async def tool_clients(self, thread_id: ThreadId) -> Sequence[ToolClient]:
+        if not self._visitors:
+            return ()
+        from hames.server.peers.visitor import VisitorTools
+
+        ranks = dict.fromkeys(self._visitors, 0)
+
+        async def ask(visitor: "Visitor") -> None:
+            ranks[visitor] = await visitor.tool_rank(thread_id)
+
+        async with anyio.create_task_group() as tasks:
+            for visitor in list(ranks):
+                tasks.start_soon(ask, visitor)
+        return [VisitorTools(visitor, rank) for visitor, rank in ranks.items() if rank]
 
     # -- the side that asks
 
@@ -209,7 +229,7 @@ class PeerSockets:
             log.info("peer.refused", extra={"socket": name})
             await stream.aclose()
             return
-        link = self._links[name] = SocketLink(stream, f"process {name.partition('-')[0]}", self._here.hear_news)
+        link = self._links[name] = SocketLink(stream, f"process {name.partition('-')[0]}", self._here)
         self._start_task(link.run)
 
     async def close(self) -> None:
@@ -229,33 +249,6 @@ class PeerSockets:
             except (OSError, HarnessError) as problem:
                 log.info("peers.no_directory", extra={"error": str(problem)})
         return self._directory
-
-
-class _Visitor:
-    """Another process that is connected to us."""
-
-    def __init__(self, stream: SocketStream) -> None:
-        self.wants_news = False
-        self.commands = anyio.Semaphore(COMMANDS_AT_ONCE)
-        self._stream = stream
-        self._sending = anyio.Lock()
-
-    async def send(self, message: "PeerRequest | PeerReply") -> None:
-        """One that does not read is disconnected."""
-        from hames.server.peers import wire
-
-        try:
-            with anyio.fail_after(SEND_SECONDS):
-                async with self._sending:
-                    await self._stream.send(wire.encode_line(message))
-        except TimeoutError:
-            await self.close()
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            pass
-
-    async def close(self) -> None:
-        with contextlib.suppress(OSError):
-            await self._stream.aclose()
 
 
 def _names(directory: Path) -> list[str]:

@@ -12,7 +12,7 @@ import anyio
 from hames.domain.commands import Command, DeleteThread, ResolveApproval, Standing
 from hames.domain.errors import ApprovalNotFound, HarnessError, StorageFailed, ThreadInUse, ThreadNotFound
 from hames.domain.ids import ThreadId
-from hames.ports import Letter, Letters, NobodyThere, Peer, PeerAnswer, PeerLost
+from hames.ports import Letter, Letters, NobodyThere, Peer, PeerAnswer, PeerLost, ToolClient
 from hames.server.peers import wire
 
 log = logging.getLogger(__name__)
@@ -55,6 +55,10 @@ class StorePeers:
 
     def send_news(self) -> None:
         self._letters.send_news()
+
+    async def tool_clients(self, thread_id: ThreadId) -> Sequence[ToolClient]:  # noqa: ARG002
+        """None: letters go to the node that writes a thread, and there are none in the other direction."""
+        return ()
 
     async def close(self) -> None:
         self._closed = True

@@ -12,8 +12,9 @@ from hames.domain import errors
 from hames.domain.commands import Command, Standing
 from hames.domain.errors import HarnessError
 from hames.domain.ids import ThreadId
+from hames.domain.items import ToolResult
 from hames.domain.value import Value
-from hames.ports import PeerAnswer
+from hames.ports import ClientToolCall, PeerAnswer
 
 LINE_BYTES = 64 << 20
 """A prompt may have pictures."""
@@ -24,8 +25,11 @@ _ERRORS = {name: one for name, one in vars(errors).items() if isinstance(one, ty
 
 
 class PeerRequest(Value, omit_defaults=True):
-    do: Literal["owns", "standings", "execute", "viewing", "send_news", "news"]
-    """`news` is said by the other side, to whoever asked for it with `send_news`."""
+    do: Literal[
+        "owns", "standings", "execute", "viewing", "send_news", "news", "tool_rank", "call_tool", "withdraw_call"
+    ]
+    """The process that was connected to says `news` to whoever asked for it with `send_news`, and the last three to
+    processes whose clients may carry out tools: `withdraw_call` has the id of the call that is over."""
     id: int = 0
     thread_id: ThreadId = ThreadId("")
     command: str = ""
@@ -41,6 +45,8 @@ class PeerReply(Value, omit_defaults=True):
     owns: bool = False
     standings: dict[ThreadId, Standing] = {}
     answer: PeerAnswer | None = None
+    tool_rank: int = 0
+    result: ToolResult | None = None
     error: str = ""
     """The name of its class."""
     words: str = ""
@@ -82,6 +88,18 @@ def decode_command(request: PeerRequest) -> Command:
     raise HarnessError(
         f"the process that holds the thread does not know this {request.command or 'command'}: it is of another version"
     )
+
+
+def call_request(number: int, call: ClientToolCall) -> PeerRequest:
+    return PeerRequest(do="call_tool", id=number, thread_id=call.thread_id, body=msgspec.Raw(_encode(call)))
+
+
+def decode_call(request: PeerRequest) -> ClientToolCall | None:
+    """None: it was sent by another version and cannot be read."""
+    try:
+        return msgspec.json.decode(request.body, type=ClientToolCall)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
 
 
 def refusal(number: int, error: HarnessError) -> PeerReply:

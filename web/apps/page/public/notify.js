@@ -5,7 +5,7 @@ self.addEventListener("notificationclick", (event) => {
   const threadId = event.notification.data?.threadId;
   event.waitUntil(
     self.clients.matchAll({ type: "window", includeUncontrolled: true }).then(async (pages) => {
-      const path = threadId ? `/t/${encodeURIComponent(threadId)}` : "/";
+      const path = new URL(threadId ? `t/${encodeURIComponent(threadId)}` : ".", self.registration.scope).href;
       const page = pages.find(({ visibilityState }) => visibilityState === "visible") ?? pages[0];
       if (!page) return self.clients.openWindow(path);
       await page.focus();

@@ -1,14 +1,15 @@
 /** The server this page came from. */
 
 import { HarnessApi, HarnessClient } from "@hames/client";
+import { BASE } from "./base.js";
 
-export const api = new HarnessApi();
+export const api = new HarnessApi(BASE.slice(0, -1));
 
 export function clientFor(threadId: string): HarnessClient {
   return new HarnessClient({
     url: () => {
       const { protocol, host } = window.location;
-      return `${protocol === "https:" ? "wss" : "ws"}://${host}/ws?thread=${encodeURIComponent(threadId)}&threads=1`;
+      return `${protocol === "https:" ? "wss" : "ws"}://${host}${BASE}ws?thread=${encodeURIComponent(threadId)}&threads=1`;
     },
   });
 }

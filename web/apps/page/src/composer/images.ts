@@ -7,6 +7,7 @@
 import type { Attachment, AttachmentInput } from "@hames/client";
 import { useCallback, useEffect, useRef, useState } from "react";
 import { api } from "../api.js";
+import { serverUrl } from "../base.js";
 import { remember, remembered } from "../shell/storage.js";
 import { toast } from "../shell/toasts.js";
 import { sentence } from "../text/format.js";
@@ -150,7 +151,7 @@ async function fetched(url: string): Promise<Blob> {
 }
 
 function uploadUrl(id: string): string {
-  return `/uploads/${id}`;
+  return serverUrl(`/uploads/${id}`);
 }
 
 function release({ preview }: Picture): void {

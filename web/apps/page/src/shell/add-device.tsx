@@ -3,6 +3,7 @@
 import { type DeviceLink, RequestFailed } from "@hames/client";
 import { useCallback, useEffect, useState } from "react";
 import { api } from "../api.js";
+import { BASE } from "../base.js";
 import { sentence } from "../text/format.js";
 import { WithCode } from "../text/with-code.js";
 import { CopyButton } from "./copy.js";
@@ -122,7 +123,7 @@ function Ways({ link, onAgain }: { link: DeviceLink; onAgain: () => void }) {
 function useOrigins({ addresses }: DeviceLink): readonly string[] {
   const { hostname, origin } = window.location;
   const loopback = hostname === "localhost" || hostname.startsWith("127.") || hostname === "[::1]";
-  return loopback && addresses.length > 0 ? addresses : [origin];
+  return loopback && addresses.length > 0 ? addresses : [origin + BASE.slice(0, -1)];
 }
 
 function useSecondsLeft(seconds: number): number {

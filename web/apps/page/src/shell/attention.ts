@@ -2,6 +2,7 @@
 
 import type { ThreadRow } from "@hames/client";
 import { useCallback, useEffect, useRef, useState } from "react";
+import { serverUrl } from "../base.js";
 import { go } from "./route.js";
 import { remember, remembered } from "./storage.js";
 import { toast } from "./toasts.js";
@@ -75,7 +76,7 @@ function register(): Promise<ServiceWorkerRegistration | null> {
   registration ??= (async () => {
     if (!navigator.serviceWorker) return null;
     try {
-      await navigator.serviceWorker.register("/notify.js");
+      await navigator.serviceWorker.register(serverUrl("/notify.js"));
       return await navigator.serviceWorker.ready;
     } catch {
       return null;
@@ -87,7 +88,7 @@ function register(): Promise<ServiceWorkerRegistration | null> {
 /** A notification is a courtesy: whatever a browser does instead of showing it, the page goes on. */
 async function notify(thread: ThreadRow, words: string): Promise<void> {
   const title = thread.title || thread.preview.slice(0, 80) || "Hames";
-  const options = { body: words, tag: thread.id, icon: "/icon.svg", data: { threadId: thread.id } };
+  const options = { body: words, tag: thread.id, icon: serverUrl("/icon.svg"), data: { threadId: thread.id } };
   try {
     const worker = await register();
     if (worker) return await worker.showNotification(title, options);

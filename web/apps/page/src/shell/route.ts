@@ -1,12 +1,13 @@
-/** A URL per thread: `/t/ID`, and `/` for none. */
+/** A URL per thread: `/t/ID`, and `/` for none, both below `BASE`. */
 
 import { useSyncExternalStore } from "react";
+import { BASE } from "../base.js";
 import { isOverlayEntry } from "./back.js";
 
 const listeners = new Set<() => void>();
 
 export function threadUrl(threadId: string | null): string {
-  return threadId === null ? "/" : `/t/${encodeURIComponent(threadId)}`;
+  return threadId === null ? BASE : `${BASE}t/${encodeURIComponent(threadId)}`;
 }
 
 export function go(threadId: string | null, { replace = false } = {}): void {
@@ -23,7 +24,8 @@ export function useRoute(): string | null {
 }
 
 function current(): string | null {
-  const match = /^\/t\/([^/]+)$/.exec(window.location.pathname);
+  const { pathname } = window.location;
+  const match = pathname.startsWith(BASE) ? /^t\/([^/]+)$/.exec(pathname.slice(BASE.length)) : null;
   try {
     return match ? decodeURIComponent(match[1]!) : null;
   } catch {

@@ -19,6 +19,7 @@ import {
 import type { HarnessMessage, HarnessToolCall, PendingSubmit } from "@hames/client";
 import { harnessMessage } from "@hames/client/assistant-ui";
 import { memo } from "react";
+import { serverUrl } from "../base.js";
 import { Boundary } from "../shell/boundary.js";
 import { CopyButton } from "../shell/copy.js";
 import { Icon } from "../shell/icons.js";
@@ -75,8 +76,8 @@ function UserMessage() {
       <div className="bubble">
         {source.attachments?.map(({ kind, name, url }, index) =>
           kind === "image" ? (
-            <a key={index} href={url} target="_blank" rel="noreferrer" title={`Open ${name}`}>
-              <img src={url} alt={name} className="attached-image" loading="lazy" />
+            <a key={index} href={url && serverUrl(url)} target="_blank" rel="noreferrer" title={`Open ${name}`}>
+              <img src={url && serverUrl(url)} alt={name} className="attached-image" loading="lazy" />
             </a>
           ) : (
             <span key={index} className="chip">
