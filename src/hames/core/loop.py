@@ -88,7 +88,8 @@ async def run_loop(turn: LoopTurn) -> str:
             if not progress.may_end:
                 raise
             return await progress.end()  # the answer was given before the model was asked to check it
-        await _carry_out(turn, reply.calls)
+        await _hold_tools(turn, reply.calls)
+        await carry_out_all(turn, reply.calls)
         if reply.calls:
             await progress.after_tools(reply.ended, steps_left)
             await turn.surroundings.after_tools(turn.handle, turn.settings)
@@ -99,15 +100,14 @@ async def run_loop(turn: LoopTurn) -> str:
     raise StepLimitReached(f"stopped after {turn.max_steps} model calls without a final answer")
 
 
-async def _carry_out(turn: LoopTurn, calls: list[Call]) -> None:
-    """The calls of a reply, unless the reply used up a budget and nobody allows more."""
+async def _hold_tools(turn: LoopTurn, calls: list[Call]) -> None:
+    """Before the calls of a reply: none is carried out if the reply used up a budget and nobody allows more."""
     if turn.budget is not None and calls:
         try:
             await turn.budget.hold_tools()
         except BudgetReached as reached:
             await skip(turn, calls, str(reached))
             raise
-    await carry_out_all(turn, calls)
 
 
 class ModelReply:
