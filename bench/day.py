@@ -372,7 +372,7 @@ def table(days: list[Day]) -> str:
         f"questions in {len(DAY)} actions",
         f"of the {sum(leaving)} that leave the sandbox or change protected files: asked",
         "not asked",
-        "questions about the other 50",
+        f"questions about the other {len(DAY) - sum(leaving)}",
         "without a question: private key read",
         "git hook written",
         "`.vscode/tasks.json` written",

@@ -1,6 +1,8 @@
 """Undo through a real engine, a real sandbox and a model that plays a script."""
 
-from collections.abc import AsyncGenerator, Mapping
+import itertools
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from pathlib import Path
 
@@ -9,10 +11,15 @@ import psutil
 import pytest
 
 import hames
+from hames.app import open_engine
+from hames.config.load import load
 from hames.domain.errors import InvalidCommand
 from hames.domain.events import Noticed, Record
+from hames.domain.json import Json
 from hames.domain.policy import ReadOnly, WorkspaceWrite
-from hames.testing.fakes.model import ScriptedModel, call, say
+from hames.protocols.bootstrap.session import BootstrapSession
+from hames.stdio.connection import Connection, read_lines
+from hames.testing.fakes.model import OneModel, ScriptedModel, call, say
 
 
 @pytest.fixture
@@ -156,3 +163,60 @@ async def test_a_checkpoint_survives_the_process_that_takes_it(workspace: Path, 
             await thread.run("two")
             assert (await thread.undo()).restored[0].path == "b"
             assert (await thread.undo()).restored[0].path == "a"
+
+
+@pytest.mark.needs("bwrap")
+async def test_undo_over_bootstrap(workspace: Path, environment: Mapping[str, str]) -> None:
+    options = load({"cwd": str(workspace), "approval_policy": "never"}, environment)
+    model = ScriptedModel([call("write", path="new.txt", content="new\n")], [say("done")])
+    sent: list[dict[str, Json]] = []
+    news = [anyio.Event()]
+
+    class Outbox:
+        def write(self, data: bytes) -> None:
+            sent.extend(json.loads(line) for line in data.splitlines())
+            news[0].set()
+            news[0] = anyio.Event()
+
+        async def room(self) -> None: ...
+
+    async with open_engine(options, models=OneModel(model)) as house, anyio.create_task_group() as tasks:
+        lines, incoming = anyio.create_memory_object_stream[bytes](10)
+        connection = Connection(house, BootstrapSession(), Outbox(), tasks)
+        tasks.start_soon(connection.serve, read_lines(incoming))
+        numbers = itertools.count(1)
+
+        async def until(wanted: Callable[[dict[str, Json]], bool]) -> dict[str, Json]:
+            with anyio.fail_after(60):
+                while not (found := [one for one in sent if wanted(one)]):
+                    await news[0].wait()
+            return found[0]
+
+        async def ask(method: str, **params: Json) -> Json:
+            number = next(numbers)
+            request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            await lines.send(json.dumps(request).encode() + b"\n")
+            answer = await until(lambda one: one.get("id") == number)
+            return answer.get("result") or answer["error"]
+
+        thread_id = (await ask("thread.create"))["thread"]["threadId"]
+        turn = await ask("turn.start", threadId=thread_id, input=[{"type": "text", "text": "go"}])
+        await until(lambda one: one.get("method") == "turn.completed")
+        seen = await ask("thread.undo", threadId=thread_id, preview=True)
+        assert (seen["turns"], seen["message"]) == ([turn["turnId"]], "1 change would be undone")
+        assert (workspace / "new.txt").exists()
+        done = await ask("thread.undo", threadId=thread_id, turnId=turn["turnId"], paths=["new.txt"])
+        assert done["restored"] == [{"path": "new.txt", "action": "removed"}]
+        assert (done["conflicts"], done["notKept"]) == ([], [])
+        assert not (workspace / "new.txt").exists()
+        (workspace / "new.txt").write_text("mine\n")
+        kept = await ask("thread.undo", threadId=thread_id, turnId=turn["turnId"], redo=True)
+        assert [one["path"] for one in kept["conflicts"]] == ["new.txt"]
+        assert (workspace / "new.txt").read_text() == "mine\n"
+        (workspace / "new.txt").unlink()
+        await ask("thread.undo", threadId=thread_id, redo=True)
+        assert (workspace / "new.txt").read_text() == "new\n"
+        assert (await ask("thread.undo", threadId=thread_id, turnId="nope"))["code"] == -32003
+        assert (await ask("thread.undo", threadId="nope"))["code"] == -32001
+        assert (await ask("thread.undo", threadId=thread_id, paths="new.txt"))["code"] == -32602
+        tasks.cancel_scope.cancel()

@@ -133,6 +133,29 @@ class BootstrapClient:
     async def cancel_turn(self, thread_id: str) -> None:
         await self._request("turn.cancel", m.TurnCancelParams(thread_id=thread_id), m.Ok)
 
+    async def undo(
+        self,
+        thread_id: str,
+        *,
+        turn_id: str | None = None,
+        later: bool = False,
+        redo: bool = False,
+        paths: Sequence[str] = (),
+        overwrite: bool = False,
+        preview: bool = False,
+    ) -> m.ThreadUndoResult:
+        """Take back what a turn did to files, or do it again. `turn_id` None: the last turn that changed some."""
+        params = m.ThreadUndoParams(
+            thread_id=thread_id,
+            turn_id=turn_id or UNSET,
+            later=later,
+            redo=redo,
+            paths=tuple(paths),
+            overwrite=overwrite,
+            preview=preview,
+        )
+        return await self._request("thread.undo", params, m.ThreadUndoResult)
+
     async def respond(
         self, request_id: str, decision: Literal["once", "always", "reject"], *, content: Json = None
     ) -> None:

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from hames.core import compaction
 from hames.core.context import messages
 from hames.core.progress import Progress
-from hames.core.toolcall import carry_out_all
+from hames.core.toolcall import carry_out_all, skip
 from hames.core.turn import LoopTurn
-from hames.domain.errors import ProviderError, StepLimitReached
+from hames.domain.errors import BudgetReached, ProviderError, StepLimitReached
 from hames.domain.events import (
     ItemCompleted,
     Noticed,
@@ -88,6 +88,7 @@ async def run_loop(turn: LoopTurn) -> str:
             if not progress.may_end:
                 raise
             return await progress.end()  # the answer was given before the model was asked to check it
+        await _hold_tools(turn, reply.calls)
         await carry_out_all(turn, reply.calls)
         if reply.calls:
             await progress.after_tools(reply.ended, steps_left)
@@ -97,6 +98,16 @@ async def run_loop(turn: LoopTurn) -> str:
                 return await progress.end()
             await progress.tell(unfinished)
     raise StepLimitReached(f"stopped after {turn.max_steps} model calls without a final answer")
+
+
+async def _hold_tools(turn: LoopTurn, calls: list[Call]) -> None:
+    """Before the calls of a reply: none is carried out if the reply used up a budget and nobody allows more."""
+    if turn.budget is not None and calls:
+        try:
+            await turn.budget.hold_tools()
+        except BudgetReached as reached:
+            await skip(turn, calls, str(reached))
+            raise
 
 
 class ModelReply:

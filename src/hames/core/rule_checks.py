@@ -24,7 +24,7 @@ def rules_in_force(book: RuleBook | None, settings: Settings, workspace: str) ->
 
 async def judge_by_rules(book: RuleBook | None, intent: Intent | Elicit, settings: Settings) -> RuleVerdict:
     """What the rules say; nothing where there are none, at no cost."""
-    if book is None or isinstance(intent, Elicit | UseTool) or (isinstance(intent, Harmless) and not intent.reads):
+    if book is None or isinstance(intent, Elicit) or (isinstance(intent, Harmless) and not intent.reads):
         return NO_RULE
     if not (rules := rules_in_force(book, settings, settings.cwd)):
         return NO_RULE

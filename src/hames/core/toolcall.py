@@ -258,8 +258,9 @@ class _Look:
         return await _complete(self._turn, self._finished, self._dropped)
 
 
-async def skip(turn: LoopTurn, calls: Sequence[Call]) -> None:
-    """Shows calls that are not executed because an earlier one of their reply failed."""
+async def skip(turn: LoopTurn, calls: Sequence[Call], why: str = "") -> None:
+    """Shows calls that are not executed: an earlier one of their reply failed, or what `why` says."""
+    text, reason = (f"not executed: {why}", f"skipped: {why}") if why else (NOT_EXECUTED, SKIPPED)
     events: list[TurnEvent] = []
     for call in calls:
         item = ToolCall(
@@ -269,7 +270,7 @@ async def skip(turn: LoopTurn, calls: Sequence[Call]) -> None:
             name=call.name,
             arguments=_shown(call),
             status="skipped",
-            result=ToolResult(text=NOT_EXECUTED, failed=True, reason=SKIPPED),
+            result=ToolResult(text=text, failed=True, reason=reason),
         )
         events += [
             ItemStarted(turn_id=turn.turn_id, item=item),

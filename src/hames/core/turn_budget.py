@@ -90,6 +90,13 @@ class TurnBudget:
             await self._warn_unknown_price()
             await self._tell_nearly()
 
+    async def hold_tools(self) -> None:
+        """Before the calls of a reply. They belong to its step, so a budget of steps does not stop them."""
+        async with self._turn:
+            await self._count_day()
+            while (used := first_used_up(self._budgets.without("steps"), self.spent(), self._raised_by)) is not None:
+                await self._ask(used)
+
     async def counted(self) -> None:
         """After tokens were reported."""
         await self._count_day()

@@ -7,6 +7,8 @@ Minutes are those of work, without the time that a question waited for its answe
 from collections.abc import Callable, Mapping
 from typing import Literal, get_args
 
+from msgspec.structs import replace
+
 from hames.domain.cost import cost
 from hames.domain.models import Price
 from hames.domain.usage import Usage
@@ -43,6 +45,9 @@ class Budgets(Value, omit_defaults=True):
 
     def limits(self, measure: BudgetMeasure) -> bool:
         return any(self.of(scope).of(measure) for scope in SCOPES)
+
+    def without(self, measure: BudgetMeasure) -> "Budgets":
+        return Budgets(**{scope: replace(self.of(scope), **{measure: 0}) for scope in SCOPES})
 
     def __bool__(self) -> bool:
         return any(map(self.limits, MEASURES))

@@ -5,10 +5,12 @@ returns after that is thrown away.
 """
 
 import inspect
+import os
 import threading
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from pathlib import Path
 
 from anyio import to_thread
 from msgspec.structs import replace
@@ -19,6 +21,8 @@ from hames.domain.items import ToolCall, ToolResult
 from hames.domain.json import Json
 from hames.domain.policy import SandboxPolicy
 from hames.ports import HostTool, Job, Place, Report, Tell, Tool, Tools, ToolSpec
+
+MAX_PATH = 4096
 
 
 class CancelToken:
@@ -95,7 +99,7 @@ class _HostCall:
             id=job.item_id, step=job.step, call_id=job.call.id, name=job.call.name, arguments=job.arguments
         )
         self.intent: Intent = (
-            Harmless()
+            Harmless(reads=_named_files(job))
             if adapted.read_only
             else UseTool(name=job.call.name, arguments=job.arguments, vouched=adapted.vouched)
         )
@@ -123,3 +127,9 @@ class _HostCall:
             if inspect.isawaitable(answer):
                 answer = await answer
         return answer if isinstance(answer, str) else str(answer)
+
+
+def _named_files(job: Job) -> tuple[str, ...]:
+    """What the arguments of a tool that only reads may name: rules about reading are about these."""
+    texts = [text for text in job.arguments.values() if isinstance(text, str) and "\0" not in text]
+    return tuple(os.path.normpath(Path(job.place.cwd, text)) for text in texts if 0 < len(text) <= MAX_PATH)

@@ -2,6 +2,7 @@
 
 from hames.domain.items import ToolResult
 from hames.domain.policy import SandboxPolicy
+from hames.domain.rules import covers_path
 from hames.ports import DirectoryEntry, Job, ToolSpec, Work
 from hames.tools.files.places import PATH, Spot, locate_readable, relative
 from hames.tools.files.refusals import shown
@@ -42,13 +43,17 @@ class ListTool:
         async def look(_: SandboxPolicy) -> ToolResult:
             return await off_the_loop(lambda: _listed(job, spot))
 
-        return Looking(job, look)
+        return Looking(job, look, reads=(spot.absolute,))
 
 
 def _listed(job: Job, spot: Spot) -> ToolResult:
     depth = int(job.arguments.get("depth", 1))
     with spot.open_root() as root:
         entries = list(root.walk(spot.path, depth=depth, limit=MAX_ENTRIES + 1, skip=NOT_ENTERED))
+    denied = [rule.read for rule in job.place.denied if rule.read]
+    root_path = spot.absolute.rstrip("/")
+    if denied:
+        entries = [one for one in entries if not any(covers_path(glob, f"{root_path}/{one.path}") for glob in denied)]
     lines = [_line(entry) for entry in entries[:MAX_ENTRIES]]
     if len(entries) > MAX_ENTRIES:
         lines.append(f"[more than {MAX_ENTRIES:,} entries; the rest is not shown]")

@@ -76,10 +76,13 @@ class ProcessTool:
             case "signal":
                 if "signal" not in given:
                     raise ToolFailed("`signal` needs `signal`, such as INT, TERM or KILL")
+                if given["signal"] != "KILL":  # a program may do anything when it gets another one
+                    _refuse_where_nothing_changes(one, job.place.sandbox)
                 return _Step(job, one, lambda: self._signal(one, given["signal"]))
             case "resize":
                 if not {"rows", "columns"} <= given.keys():
                     raise ToolFailed("`resize` needs `rows` and `columns`")
+                _refuse_where_nothing_changes(one, job.place.sandbox)
                 size = TerminalSize(rows=given["rows"], columns=given["columns"])
                 return _Step(job, one, lambda: _resize(one, size))
             case _:
@@ -230,3 +233,11 @@ def _refuse_wider(one: RunningCommand, policy: SandboxPolicy) -> None:
         f"process {one.number} was started in another sandbox than this thread has now, so it gets no input; "
         "read its output with `poll` or end it with the signal KILL"
     )
+
+
+def _refuse_where_nothing_changes(one: RunningCommand, policy: SandboxPolicy) -> None:
+    """A process that was started when files could be changed may change some when it gets a signal."""
+    if one.running and isinstance(policy, ReadOnly) and not isinstance(one.policy, ReadOnly):
+        raise ToolFailed(
+            f"process {one.number} may change files, and the sandbox is read-only now, so it gets no signal but KILL"
+        )

@@ -14,9 +14,10 @@ from hames.domain.commands import (
     ReadThread,
     ResolveApproval,
     StartTurn,
+    UndoTurn,
 )
 from hames.domain.errors import InvalidCommand, UnknownMethod
-from hames.domain.ids import ApprovalId, ThreadId
+from hames.domain.ids import ApprovalId, ThreadId, TurnId
 from hames.domain.items import FileInput, ImageInput, LocalImageInput, TextInput, UserInput
 from hames.domain.options import Overrides
 from hames.domain.value import Value
@@ -48,6 +49,8 @@ def decode(method: str, params: Params) -> Command | Initialize:
             return ListThreads(limit=EVERY_THREAD, archived=None)
         case "thread.get":
             return ReadThread(thread_id=ThreadId(_read(params, messages.ThreadGetParams).thread_id))
+        case "thread.undo":
+            return _undo(_read(params, messages.ThreadUndoParams))
         case "turn.start":
             return _start(_read(params, messages.TurnStartParams))
         case "turn.cancel":
@@ -100,6 +103,18 @@ def _start(params: messages.TurnStartParams) -> StartTurn:
             params,
         ),
         output_schema=params.output_schema,
+    )
+
+
+def _undo(params: messages.ThreadUndoParams) -> UndoTurn:
+    return UndoTurn(
+        thread_id=ThreadId(params.thread_id),
+        turn_id=None if params.turn_id is UNSET else TurnId(params.turn_id),
+        later=params.later,
+        redo=params.redo,
+        paths=params.paths,
+        overwrite=params.overwrite,
+        preview=params.preview,
     )
 
 

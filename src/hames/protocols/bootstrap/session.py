@@ -11,6 +11,7 @@ from hames.domain.commands import Command, CreateThread, ReadThread, StartTurn, 
 from hames.domain.errors import HarnessError
 from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState, Turn
+from hames.domain.undo import UndoReport
 from hames.protocols.bootstrap import errors, greeting, inbound, messages, outbound
 from hames.protocols.rpc_session import Notify, Pending, RpcSession
 from hames.protocols.session import Action, Execute, Follow, Outcome
@@ -74,6 +75,8 @@ def _result(command: Command, outcome: Outcome) -> Json:
             return messages.ThreadCreateResult(thread=outbound.thread_of_state(outcome))
         case ThreadPage(threads=threads):
             return messages.ThreadListResult(threads=tuple(map(outbound.thread_of_summary, threads)))
+        case UndoReport():
+            return outbound.undo_result(outcome)
         case Turn(id=turn_id):
             return messages.TurnStartResult(turn_id=turn_id)
         case _:

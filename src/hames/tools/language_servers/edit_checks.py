@@ -54,7 +54,7 @@ class EditChecks:
         self._limits = limits
         self._search_path = search_path
         self._found: dict[tuple[str, str], InstalledServer | None] = {}
-        self._servers: dict[tuple[str, str], LanguageServer] = {}
+        self._servers: dict[tuple[str, str, tuple[str, ...]], LanguageServer] = {}
         self._late = 0
 
     async def after(self, place: Place, changes: Sequence[tuple[str, FileEdit]]) -> str:
@@ -83,7 +83,8 @@ class EditChecks:
         found = self._found[kind]
         if found is None or not (place.runs_unasked or self._is_allowed(place, found)):
             return None
-        key = (found.name, found.root)
+        hidden = tuple(rule.read for rule in place.denied if rule.read)
+        key = (found.name, found.root, hidden)
         if key not in self._servers:
             if len(self._servers) >= self._limits.servers:
                 return None
@@ -95,6 +96,7 @@ class EditChecks:
                 _policy(place.sandbox),
                 workspace=place.workspace,
                 idle_seconds=self._limits.idle_seconds,
+                hidden=hidden,
             )
             self._servers[key] = server
             self._tasks.start_soon(server.run)

@@ -78,7 +78,14 @@ class LanguageServer:
     """`run` is its task. It takes one check after the other, and starts the program when there is something to do."""
 
     def __init__(
-        self, server: InstalledServer, sandbox: Sandbox, policy: SandboxPolicy, *, workspace: str, idle_seconds: float
+        self,
+        server: InstalledServer,
+        sandbox: Sandbox,
+        policy: SandboxPolicy,
+        *,
+        workspace: str,
+        idle_seconds: float,
+        hidden: tuple[str, ...] = (),
     ) -> None:
         self.name = server.name
         self._idle_seconds = idle_seconds
@@ -92,6 +99,7 @@ class LanguageServer:
             policy=policy,
             limits=Limits(seconds=0),
             background=True,
+            hidden=hidden,
         )
         self._queue: deque[FileCheck] = deque()
         self._work = anyio.Event()

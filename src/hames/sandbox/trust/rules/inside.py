@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hames.sandbox.trust.rules.shell_script import ANYTHING, MAX_DEPTH, ScriptCommand, ScriptWord, read_script
+from hames.sandbox.trust.rules.found_commands import ANYTHING, ScriptCommand, ScriptWord
+from hames.sandbox.trust.rules.programs import RUNS_NO_OTHERS, is_missing, is_runner, other_names
+from hames.sandbox.trust.rules.shell_script import MAX_DEPTH, read_script
 
 MAX_SCRIPT_BYTES = 256 * 1024
 MAX_SCRIPTS = 32
@@ -24,15 +26,18 @@ WRAPPERS = frozenset(
     "ltrace unbuffer watch flock parallel busybox toybox script su ssh runuser unshare nsenter bwrap firejail proot "
     "fakeroot taskset chrt numactl prlimit systemd-run start-stop-daemon daemonize screen tmux rlwrap faketime "
     "torsocks proxychains entr find fd fdfind npx bunx uvx pipx uv poetry pipenv pdm hatch rye bundle dotenv "
-    "direnv mise asdf coverage perf valgrind gdb catchsegv xvfb-run dbus-run-session caffeinate arch".split()
+    "direnv mise asdf coverage perf valgrind gdb catchsegv xvfb-run dbus-run-session caffeinate arch coproc".split()
 )
 """Programs that run a command among their arguments."""
 _INPUT_TO_ARGUMENTS = frozenset({"xargs", "parallel", "entr"})
 _GIT_RUNS = frozenset({"bisect", "submodule", "rebase", "difftool", "mergetool", "filter-branch"})
 _SCRIPT_VARIABLES = frozenset({"BASH_ENV", "ENV"})
-_PRINTS = frozenset(
-    "echo printf grep egrep fgrep rg cat head tail less more ls wc sort uniq diff cmp test [ jq tee".split()
+_PRINTS = frozenset("echo printf grep egrep fgrep rg cat head tail ls wc sort uniq diff cmp test [ jq tee".split())
+_TAKES_COMMANDS = frozenset(
+    "at batch crontab ssh su newgrp sg script ed ex vi vim nvim gdb nc ncat telnet tmux".split()
 )
+"""Programs that run what they read from their input."""
+_CHANGES_PROGRAMS = frozenset({"hash", "enable"})
 _BUILD_FILES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("make", "gmake"), ("GNUmakefile", "makefile", "Makefile")),
     **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), ("package.json",)),
@@ -56,6 +61,10 @@ class Contents:
     doubts: list[str] = field(default_factory=list[str])
     places: list[str] = field(default_factory=list[str])
     """Directories that the commands may run in."""
+    possible: list[ScriptCommand] = field(default_factory=list[ScriptCommand])
+    """What stands behind a program that may run its arguments."""
+    written: set[str] = field(default_factory=set[str])
+    """Files that the line writes or names, as it names them: what they contain is known only when it runs."""
 
 
 NESTED = re.compile(r"\$[({]|`|<<|[<>]\(|\bcase\b|\bfunction\b|\(\s*\)")
@@ -66,7 +75,23 @@ def look_inside(text: str, cwd: str) -> Contents:
     """Reads the scripts that a command line names. It raises nothing."""
     found = Contents(places=[cwd])
     _Look(found).script(text, 0)
+    found.doubts += [
+        f"`{word}` is written and run by the same line"
+        for command in found.commands
+        for word in _scripts(command)
+        if os.path.normpath(word) in found.written
+    ][:1]
     return found
+
+
+def _scripts(command: ScriptCommand) -> Iterator[str]:
+    """What a command runs by its path: itself, or the script of a shell or an interpreter."""
+    texts = [word.text for word in command.words if word.text]
+    name = texts[0].rpartition("/")[2] if texts else ""
+    if texts and "/" in texts[0]:
+        yield texts[0]
+    if name in ("source", ".") or SHELL.fullmatch(name) or INTERPRETER.fullmatch(name):
+        yield from (text for text in texts[1:] if not text.startswith("-"))
 
 
 class _Look:
@@ -93,10 +118,21 @@ class _Look:
             elif value.text is not None and re.search(r"\s", value.text):
                 self._found.code.append((value.text, f"the variable {name}"))  # GIT_SSH_COMMAND and the like
         words = command.words
+        self._note_written(command)
         if not words:
             return
         self._program(command, words, depth)
         name = _name(words[0])
+        if words[0].text is not None:
+            self._found.commands += [
+                ScriptCommand(words=(ScriptWord(parts=(other,)), *words[1:]))
+                for other in other_names(words[0].text, self._found.places)
+            ]
+        if name == "env":
+            self._split(words[1:], depth)
+        texts = [word.shown for word in words]
+        if name is not None and name not in WRAPPERS and (name not in RUNS_NO_OTHERS or is_runner(name, texts)):
+            self._found.possible += [ScriptCommand(words=words[at:]) for at in range(1, min(len(words), 40))]
         if name in WRAPPERS:
             more = (ANYTHING,) if name in _INPUT_TO_ARGUMENTS else ()
             for at in range(1, len(words)):
@@ -105,6 +141,27 @@ class _Look:
                 inner = ScriptCommand(words=(*words[at:], *more), inputs=command.inputs, piped=command.piped)
                 self._found.commands.append(inner)
                 self._program(inner, inner.words, depth)
+
+    def _note_written(self, command: ScriptCommand) -> None:
+        targets = [word.text for operator, word in command.redirects if ">" in operator]
+        name = _name(command.words[0]) if command.words else None
+        if name in ("cp", "mv", "ln", "tee", "install", "dd", "curl", "wget", "sed", "patch", "rsync", "truncate"):
+            targets += [word.text for word in command.words[1:]]
+        self._found.written |= {os.path.normpath(text) for text in targets if text and text != "/dev/null"}
+
+    def _split(self, words: tuple[ScriptWord, ...], depth: int) -> None:
+        """`env -S`: one word that becomes several."""
+        for at, word in enumerate(words):
+            found = re.match(r"-[a-zA-Z]*?S|--s[a-z-]*=?", word.shown)
+            if found is None:
+                continue
+            rest = word.shown[found.end() :] or (words[at + 1].shown if at + 1 < len(words) else "")
+            text = rest.replace("\\_", " ").replace("\\t", " ")
+            if re.search(r"[\\$…]", text):
+                self._doubt("what `env -S` in it runs cannot be known in advance")
+            more = " ".join(word.shown for word in words[at + 1 :])
+            self.script(f"{text} {more}", depth + 1)
+            self.script(text, depth + 1)
 
     def _program(self, command: ScriptCommand, words: tuple[ScriptWord, ...], depth: int) -> None:
         name = _name(words[0])
@@ -129,13 +186,42 @@ class _Look:
         elif name == "git":
             self._git(rest)
         elif name in _BUILD_FILES:
-            for file in _BUILD_FILES[name]:
-                self._code_file(file)
-            self._embedded(rest, name)
+            self._build(name, rest)
         elif name not in _PRINTS:
             self._embedded(rest, name)
+            self._fed(command, name, rest)
+        if name in _CHANGES_PROGRAMS and rest:
+            self._doubt(f"it changes with `{name}` which program a name stands for")
         if name is not None and words[0].text is not None and "/" in words[0].text:
             self._file(words[0], depth, program=True)
+
+    def _build(self, name: str, words: tuple[ScriptWord, ...]) -> None:
+        """The files that say what a build tool does, also those and in those directories that its arguments name."""
+        self._embedded(words, name)
+        named = [word.text.partition("=")[2] or word.text for word in words if word.text]
+        named += [text[2:] for text in named if re.match(r"-[Cf].", text)]
+        for file in _BUILD_FILES[name]:
+            self._code_file(file)
+            for text in named:
+                self._code_file(os.path.join(text, file))
+        for text in named:
+            self._code_file(text)
+
+    def _fed(self, command: ScriptCommand, name: str, words: tuple[ScriptWord, ...]) -> None:
+        """What a program reads from its input may be commands."""
+        for text in command.inputs:
+            if text is not None:
+                self._found.code.append((text, f"the input of `{name}`"))
+        for operator, word in command.redirects:
+            if operator.startswith("<") and word.text is not None:
+                self._code_file(word.text)
+        if name not in _TAKES_COMMANDS:
+            return
+        if command.piped or None in command.inputs:
+            self._doubt(f"what `{name}` in it runs cannot be known in advance")
+        for word in words:
+            if word.text is not None:
+                self._code_file(word.text)
 
     def _shell(self, command: ScriptCommand, words: tuple[ScriptWord, ...], depth: int) -> None:
         after = next((at for at, word in enumerate(words) if re.match(r"-[a-zA-Z]*c[a-zA-Z]*$", word.shown)), None)
@@ -217,7 +303,7 @@ class _Look:
         if word.text is None:
             self._doubt("which script it runs cannot be known in advance")
             return
-        for content in self._contents(word.text, required=not program):
+        for content in self._contents(word.text, required=not program or is_missing(word.text, self._found.places)):
             if program and not _is_shell_script(content):
                 if content.startswith("#!"):
                     self._found.code.append((content, f"the script {word.text}"))

@@ -17,18 +17,22 @@ from hames.domain.rules import (
     deciding,
     host_of,
     in_doubt,
+    pattern_words,
     shown_rule,
     strictest,
 )
 from hames.sandbox.trust.commands.command_line import WorkspaceJudge, follow
 from hames.sandbox.trust.commands.doubt import Doubt
 from hames.sandbox.trust.commands.shell_words import SimpleCommand, read_commands
+from hames.sandbox.trust.rules.arguments import judge_arguments
+from hames.sandbox.trust.rules.found_commands import ScriptCommand, ScriptWord
 from hames.sandbox.trust.rules.inside import NESTED, Contents, look_inside
 from hames.sandbox.trust.rules.matching import allows, mentions, refuses
-from hames.sandbox.trust.rules.shell_script import ScriptCommand, ScriptWord
+from hames.sandbox.trust.rules.programs import is_copy
 
 _WRITES = (">", ">>", ">|", ">&", "<>")
 _SHOWN = 80
+_HOST = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+")
 
 
 def judge_intent(
@@ -48,8 +52,9 @@ def _judge(intent: Intent, rules: tuple[Rule, ...], cwd: str, workspace: str, sa
             return strictest(_path_rules(rules, "read", reads))
         case ChangeFiles(changes=changes):
             return _change(rules, [change.path for change in changes])
-        case CallMcp(server=server, tool=tool):
-            return strictest(deciding(rule) for rule in rules if rule.mcp and covers_tool(rule.mcp, server, tool))
+        case CallMcp(server=server, tool=tool, arguments=arguments):
+            named = [deciding(rule) for rule in rules if rule.mcp and covers_tool(rule.mcp, server, tool)]
+            return strictest((*named, *judge_arguments(arguments, rules, cwd, f"{server}/{tool}")))
         case RunCommand(connects_to=HostPort(host=host), is_running=True):  # the command itself was judged before
             return strictest(deciding(rule, host) for rule in rules if rule.host and covers_host(rule.host, host))
         case RunCommand(url=url) if url:
@@ -57,8 +62,10 @@ def _judge(intent: Intent, rules: tuple[Rule, ...], cwd: str, workspace: str, sa
             return strictest(deciding(rule, host) for rule in rules if rule.host and covers_host(rule.host, host))
         case RunCommand():
             return _command(intent, rules, cwd, workspace, sandbox)
-        case UseTool():
-            return NO_RULE
+        case UseTool(name=name, arguments=arguments, vouched=vouched):
+            # A search that the user configured may name any host in its words.
+            about = tuple(rule for rule in rules if not (vouched and rule.host))
+            return strictest(judge_arguments(arguments, about, cwd, name))
 
 
 def _path_rules(rules: tuple[Rule, ...], subject: str, paths: tuple[str, ...] | list[str]) -> Iterator[RuleVerdict]:
@@ -96,8 +103,10 @@ def _refusals(intent: RunCommand, rules: tuple[Rule, ...], cwd: str, *, walled: 
         if rule.command:
             yield from _of_command(rule, contents, intent)
         elif rule.host:
-            if any(covers_host(rule.host, name) for name in _host_names(intent.command)):
+            if any(covers_host(rule.host, name) for name in _host_names(intent.command, contents)):
                 yield deciding(rule)
+            elif rule.action == "deny" and not walled:
+                yield in_doubt(rule, "no sandbox keeps this command from the network")
         elif rule.subject in ("read", "write"):
             yield from _of_path(rule, contents, walled=walled)
 
@@ -109,6 +118,11 @@ def _of_command(rule: Rule, contents: Contents, intent: RunCommand) -> Iterator[
             yield deciding(rule, _cut(command.shown))
         elif match == "maybe":
             yield in_doubt(rule, f"what `{_cut(command.shown)}` runs cannot be known in advance")
+        elif _is_copied(rule, command, contents):
+            yield in_doubt(rule, f"`{_cut(command.shown)}` is the same program under another name")
+    for command in contents.possible:
+        if refuses(rule.command, command.words) != "no":
+            yield in_doubt(rule, f"`{_cut(command.shown)}` may be run by the program before it")
     for text, where in contents.code:
         if mentions(rule.command, text):
             yield in_doubt(rule, f"{where} names the same words")
@@ -170,8 +184,19 @@ def _paths(word: str, place: str) -> Iterator[str]:
         yield real
 
 
-def _host_names(command: str) -> set[str]:
-    return set(re.findall(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+", command))
+def _is_copied(rule: Rule, command: ScriptCommand, contents: Contents) -> bool:
+    program = command.words[0].text if command.words else None
+    if program is None or "/" not in program:
+        return False
+    wanted = pattern_words(rule.command)[0]
+    under_its_name = (ScriptWord(parts=(wanted,)), *command.words[1:])
+    return refuses(rule.command, under_its_name) != "no" and is_copy(program, contents.places, wanted)
+
+
+def _host_names(command: str, contents: Contents) -> set[str]:
+    """As they are written, and as the words are without their quotes."""
+    words = (_known(word) for one in contents.commands for word in one.words)
+    return set(_HOST.findall("\n".join((command, *words))))
 
 
 def _allowed(intent: RunCommand, rules: tuple[Rule, ...], cwd: str, workspace: str, *, walled: bool) -> RuleVerdict:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Literal
 
 from hames.domain.rules import pattern_words
-from hames.sandbox.trust.rules.shell_script import ScriptWord
+from hames.sandbox.trust.rules.found_commands import ScriptWord
 
 Match = Literal["no", "maybe", "yes"]
 
@@ -48,6 +48,7 @@ def refuses(pattern: str, words: tuple[ScriptWord, ...]) -> Match:
         further.pop()
     if not words:
         return "no"
+    words = _spelled_out(words)
     program = _program(first, words[0])
     if program == "no":
         return "no"
@@ -58,6 +59,14 @@ def refuses(pattern: str, words: tuple[ScriptWord, ...]) -> Match:
     if rest == "no" and name == "git" and further and _may_be_alias(words[1:]):
         return "maybe"
     return _lowest(program, rest)
+
+
+def _spelled_out(words: tuple[ScriptWord, ...]) -> tuple[ScriptWord, ...]:
+    """`git-push`, as git's own programs are called, is `git push`."""
+    name = (words[0].text or "").rpartition("/")[2]
+    if not name.startswith("git-"):
+        return words
+    return (ScriptWord(parts=("git",)), ScriptWord(parts=(name[4:],)), *words[1:])
 
 
 def _lowest(*found: Match) -> Match:

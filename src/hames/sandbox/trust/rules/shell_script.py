@@ -6,7 +6,8 @@ refuse: it reads nearly everything, takes too much for a command rather than too
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from hames.sandbox.trust.rules.found_commands import FoundCommands, ScriptCommand, ScriptWord
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 12
@@ -14,54 +15,12 @@ MAX_COMMANDS = 2_000
 
 _BLANK = " \t\r"
 _OPERATOR = ";|&()\n"
-_RESERVED = frozenset("if then else elif fi while until do done { } ! time esac coproc".split())
+_RESERVED = frozenset("if then else elif fi while until do done { } ! esac".split())
+"""`time` and `coproc` are words like others: they take options or a name, and run what comes behind."""
+_JOINED = "\\\n"
+"""A line that goes on: the shell takes it away, but not in comments, single quotes and quoted heredocs."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
 _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
-
-
-@dataclass(frozen=True, slots=True)
-class ScriptWord:
-    """A word as the program would get it. A part that is None is known only when the shell runs."""
-
-    parts: tuple[str | None, ...] = ()
-    many: bool = False
-    """It may become several words, or none."""
-
-    @property
-    def text(self) -> str | None:
-        """None if a part of it is unknown."""
-        known = [part for part in self.parts if part is not None]
-        return "".join(known) if len(known) == len(self.parts) else None
-
-    @property
-    def shown(self) -> str:
-        return "".join("…" if part is None else part for part in self.parts)
-
-
-ANYTHING = ScriptWord(parts=(None,), many=True)
-
-
-@dataclass(slots=True)
-class ScriptCommand:
-    """One program with its words. `inputs` are heredocs for it; None is one that is unknown."""
-
-    words: tuple[ScriptWord, ...]
-    assignments: tuple[tuple[str, ScriptWord], ...] = ()
-    inputs: list[str | None] = field(default_factory=list[str | None])
-    piped: bool = False
-    """Another command's output is its input."""
-    redirects: list[tuple[str, ScriptWord]] = field(default_factory=list[tuple[str, ScriptWord]])
-
-    @property
-    def shown(self) -> str:
-        return " ".join(word.shown for word in self.words)
-
-
-@dataclass(slots=True)
-class FoundCommands:
-    commands: list[ScriptCommand] = field(default_factory=list[ScriptCommand])
-    doubts: list[str] = field(default_factory=list[str])
-    """What could not be read."""
 
 
 def read_script(text: str, depth: int = 0) -> FoundCommands:
@@ -72,16 +31,22 @@ def read_script(text: str, depth: int = 0) -> FoundCommands:
     elif depth > MAX_DEPTH:
         script.doubts.append("it is nested too deeply to be checked")
     else:
-        _Reader(text.replace("\\\n", ""), script, depth).read()
+        _Reader(text, script, depth).read()
     if len(script.commands) > MAX_COMMANDS:
         script.doubts.append("it consists of too many commands to be checked")
     return script
 
 
 class _Reader:
-    def __init__(self, text: str, script: FoundCommands, depth: int) -> None:
+    """`nested`: it reads what is in parentheses, up to the one that closes them."""
+
+    def __init__(self, text: str, script: FoundCommands, depth: int, *, at: int = 0, nested: bool = False) -> None:
         self._text = text
-        self._at = 0
+        self._at = at
+        self._nested = nested
+        self._parentheses = 0
+        self._cases = 0
+        """Open `case` commands, whose patterns end with a parenthesis that closes nothing."""
         self._script = script
         self._depth = depth
         self._words: list[ScriptWord] = []
@@ -100,8 +65,12 @@ class _Reader:
             character = text[self._at]
             if character in _BLANK:
                 self._at += 1
+            elif text.startswith(_JOINED, self._at):
+                self._at += len(_JOINED)
             elif character == "#":
                 self._at = _end(text, "\n", self._at)
+            elif character == ")" and self._nested and not self._parentheses and not self._cases:
+                break
             elif character in _OPERATOR:
                 self._operator(character)
             elif self._redirection():
@@ -109,6 +78,8 @@ class _Reader:
             else:
                 self._take(self._word())
         self._finish()
+        if self._nested and self._heredocs and self._at < len(text):
+            self._doubt("a heredoc in it begins inside parentheses and ends outside")
         self._bodies()
 
     def _operator(self, character: str) -> None:
@@ -120,6 +91,7 @@ class _Reader:
             if end >= 0 and "(" not in inner:
                 self._inner(inner)  # bash calculates, other shells run it
                 self._at = end + 2
+                self._header = ""
                 return
         if character == "&" and text.startswith(("&>", "&>>"), self._at):
             self._at += 1
@@ -128,6 +100,7 @@ class _Reader:
         pipe = character == "|" and not text.startswith("||", self._at)
         if character == "(" and self._words and text[self._at + 1 :].lstrip(_BLANK).startswith(")"):
             self._words.clear()  # `name() {`
+        self._parentheses += {"(": 1, ")": -1 if self._parentheses else 0}.get(character, 0)
         self._finish()
         self._piped = pipe
         self._header = ""
@@ -144,7 +117,9 @@ class _Reader:
         if not self._words:
             if text in ("for", "select", "case"):
                 self._header = text
+                self._cases += text == "case"
                 return
+            self._cases -= text == "esac" and self._cases > 0
             if text == "function":
                 self._take_name()
                 return
@@ -191,8 +166,10 @@ class _Reader:
                 return True
             return False
         self._at = found.end()
-        while self._at < len(self._text) and self._text[self._at] in _BLANK:
-            self._at += 1
+        while self._at < len(self._text) and (
+            self._text[self._at] in _BLANK or self._text.startswith(_JOINED, self._at)
+        ):
+            self._at += 2 if self._text[self._at] == "\\" else 1
         operator = found[1]
         if operator in ("<<", "<<-"):
             self._heredoc(strip=operator == "<<-")
@@ -209,11 +186,13 @@ class _Reader:
 
     def _heredoc(self, *, strip: bool) -> None:
         start = self._at
-        while self._at < len(self._text) and self._text[self._at] not in _BLANK + _OPERATOR + "<>":
-            self._at += 1
-        raw = self._text[start : self._at]
-        end = re.sub(r"[\"'\\]", "", raw)
-        self._waiting.append((end, strip, raw != end, len(self._inputs)))
+        word = self._word()
+        raw = self._text[start : self._at].replace(_JOINED, "")
+        quoted = re.search(r"[\"'\\]", raw) is not None
+        if quoted and word.text is None:
+            self._doubt("where a heredoc in it ends cannot be known in advance")
+        end = word.text if quoted and word.text is not None else raw
+        self._waiting.append((end, strip, quoted, len(self._inputs)))
         self._inputs.append(None)
 
     def _bodies(self) -> None:
@@ -223,6 +202,10 @@ class _Reader:
             closed = False
             while self._at < len(self._text):
                 stop = _end(self._text, "\n", self._at)
+                while not quoted and re.search(r"(?<!\\)(?:\\\\)*\\$", self._text[self._at : stop]):
+                    if stop >= len(self._text):
+                        break
+                    stop = _end(self._text, "\n", stop + 1)
                 line = self._text[self._at : stop]
                 self._at = min(stop + 1, len(self._text))
                 if (line.lstrip("\t") if strip else line) == end:
@@ -230,6 +213,8 @@ class _Reader:
                     break
                 lines.append(line.lstrip("\t") if strip else line)
             body = "\n".join(lines)
+            if not closed:
+                self._doubt("a heredoc in it is not closed")
             if not quoted:
                 self._substitutions(body)
             if command is not None:
@@ -263,16 +248,14 @@ class _Reader:
                 if character == "(" and parts and text[self._at - 1] in "@?*+!=":
                     unknown()  # an array, or a pattern of bash's
                     many = True
-                    self._at = self._balanced(self._at + 1, commands=True)
+                    self._at = self._balanced(self._at + 1)
                     continue
                 break
+            if text.startswith(_JOINED, self._at):
+                self._at += len(_JOINED)
+                continue
             if character == "'":
-                stop = text.find("'", self._at + 1)
-                if stop < 0:
-                    self._doubt("a quote in it is not closed")
-                    stop = len(text)
-                literal(text[self._at + 1 : stop])
-                self._at = stop + 1
+                literal(self._single())
             elif character == '"':
                 self._double(literal, unknown)
             elif character == "\\":
@@ -298,6 +281,14 @@ class _Reader:
             return ScriptWord(parts=(None,), many=True)
         return ScriptWord(parts=tuple(parts), many=many)
 
+    def _single(self) -> str:
+        start = self._at + 1
+        if (stop := self._text.find("'", start)) < 0:
+            self._doubt("a quote in it is not closed")
+            stop = len(self._text)
+        self._at = stop + 1
+        return self._text[start:stop]
+
     def _double(self, literal: Callable[[str], None], unknown: Callable[[], None]) -> None:
         text = self._text
         self._at += 1
@@ -307,7 +298,9 @@ class _Reader:
             if character == '"':
                 self._at += 1
                 return
-            if character == "\\" and text[self._at + 1 : self._at + 2] in ("$", "`", '"', "\\"):
+            if text.startswith(_JOINED, self._at):
+                self._at += len(_JOINED)
+            elif character == "\\" and text[self._at + 1 : self._at + 2] in ("$", "`", '"', "\\"):
                 literal(text[self._at + 1])
                 self._at += 2
             elif character == "$":
@@ -331,9 +324,12 @@ class _Reader:
                 unknown()
                 return False
         if text.startswith("$(", at):
-            self._at = self._balanced(at + 2, commands=True)
+            self._at = self._balanced(at + 2)
         elif text.startswith("${", at):
-            self._at = self._braced(at + 2)
+            self._braced(at + 2, quoted=quoted)
+        elif text.startswith("$[", at):
+            self._at = text.find("]", at) + 1 or len(text)
+            self._substitutions(text[at + 2 : self._at])
         elif text.startswith("$'", at) and not quoted:
             end = at + 2
             while end < len(text) and text[end] != "'":
@@ -356,46 +352,43 @@ class _Reader:
         unknown()
         return not quoted or text.startswith(("$@", "${@", "${*"), at)
 
-    def _braced(self, start: int) -> int:
-        """The end of `${…}`. What is substituted inside it runs."""
-        depth, at = 1, start
-        while at < len(self._text) and depth:
-            character = self._text[at]
-            depth += {"{": 1, "}": -1}.get(character, 0)
-            at += 2 if character == "\\" else 1
-        if depth:
-            self._doubt("a brace in it is not closed")
-        self._substitutions(self._text[start : at - 1])
-        return min(at, len(self._text))
-
-    def _balanced(self, start: int, *, commands: bool) -> int:
-        """Behind the parenthesis that closes what begins at `start`. What is inside is read as a script."""
-        depth, at, text = 1, start, self._text
-        while at < len(text):
-            character = text[at]
+    def _braced(self, start: int, *, quoted: bool) -> None:
+        """Goes behind `${…}`. What is substituted inside it runs."""
+        text = self._text
+        self._at = start
+        while self._at < len(text) and text[self._at] != "}":
+            character = text[self._at]
             if character == "\\":
-                at += 1
+                self._at += 2
             elif character == "'":
-                at = _end(text, "'", at + 1)
+                if quoted:
+                    self._doubt("a quote inside braces means different things to different shells")
+                self._at = self._at + 1 if quoted else _end(text, "'", self._at + 1) + 1
             elif character == '"':
-                at += 1
-                while at < len(text) and text[at] != '"':
-                    at += 2 if text[at] == "\\" else 1
-            elif character == "(":
-                depth += 1
-            elif character == ")":
-                depth -= 1
-                if depth == 0:
-                    break
-            at += 1
-        if depth:
+                self._double(_ignore, _nothing)
+            elif character == "$":
+                self._dollar(_ignore, _nothing, quoted=quoted)
+            elif character == "`":
+                self._backticks()
+            else:
+                self._at += 1
+        if self._at >= len(text):
+            self._doubt("a brace in it is not closed")
+        self._at = min(self._at + 1, len(text))
+
+    def _balanced(self, start: int) -> int:
+        """Behind the parenthesis that closes what begins at `start`. What is inside is read as a script."""
+        if self._depth >= MAX_DEPTH:
+            self._doubt("it is nested too deeply to be checked")
+            return len(self._text)
+        inner = _Reader(self._text, self._script, self._depth + 1, at=start, nested=True)
+        inner.read()
+        if inner._at >= len(self._text):
             self._doubt("a parenthesis in it is not closed")
-        if commands:
-            self._inner(text[start : min(at, len(text))])
-        return min(at + 1, len(text))
+        return min(inner._at + 1, len(self._text))
 
     def _process_substitution(self) -> None:
-        self._at = self._balanced(self._at + 2, commands=True)
+        self._at = self._balanced(self._at + 2)
 
     def _backticks(self) -> None:
         text, at = self._text, self._at + 1
@@ -436,3 +429,11 @@ class _Reader:
 def _end(text: str, what: str, start: int) -> int:
     found = text.find(what, start)
     return len(text) if found < 0 else found
+
+
+def _ignore(piece: str) -> None:
+    """What a word consists of does not matter here."""
+    del piece
+
+
+def _nothing() -> None: ...
