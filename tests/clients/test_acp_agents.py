@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ from tmux_terminal import Terminal  # noqa: E402
 from hames.testing.services.anthropic import ANTHROPIC  # noqa: E402
 from hames.testing.services.chat import CHAT  # noqa: E402
 from hames.testing.services.server import Dialect, ProviderServer, SeenRequest, ServerReply, ServerTalk  # noqa: E402
+from hames.tui.approval import ARM_SECONDS  # noqa: E402
 from matrix_clients import CLIENTS, Place  # noqa: E402
 from matrix_support import turn  # noqa: E402
 
@@ -238,7 +240,8 @@ async def test_it_works_in_the_terminal(
             terminal.shows("claude")
             terminal.types("Make it")
             terminal.presses("Enter")
-            terminal.shows(COMMAND)
+            terminal.shows(COMMAND, "Allow this command?", "y allow once")
+            time.sleep(ARM_SECONDS * 2)  # a letter that comes with the question is a part of somebody's message
             terminal.types("y")
             terminal.shows("It is made.")
             terminal.tmux("kill-server")
