@@ -94,6 +94,14 @@ def session_id(params: Params) -> ThreadId:
     return ThreadId(found)
 
 
+def cancelled_call(params: Params) -> tuple[ThreadId, str]:
+    """The session and the tool call, or its terminal: both have the id of the item."""
+    named = params.get("toolCallId" if "toolCallId" in params else "terminalId")
+    if not isinstance(named, str) or not named:
+        raise InvalidCommand("toolCallId or terminalId: must be a string that is not empty")
+    return session_id(params), named
+
+
 def new_session(params: Params) -> CreateThread:
     return CreateThread(overrides=_place(params, needs_cwd=True))
 
