@@ -26,7 +26,7 @@ from hames.domain.json import Json
 from hames.domain.policy import ReadOnly
 from hames.domain.rulings import Ruling, Verdict, decide, depends_on_trust
 from hames.domain.schema import check
-from hames.ports import Job, Tool, ToolFailed, TurnEvent, Work
+from hames.ports import Job, Tool, ToolFailed, TurnEvent, UnsavedFiles, Work
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +97,7 @@ async def carry_out(
     if changed := await _changed_meanwhile(turn, tool, job, prepared):
         text = f"not started: {changed}. Call the tool again"
         return await _refused(turn, item_id, "failed", ToolResult(text=text, failed=True, reason=changed))
+    await _save_unsaved(turn, prepared.intent)
     started = turn.clock.monotonic()
     async with _kept_for_undo(turn, prepared.intent, ruling):
         finished = await _run(turn, prepared, ruling)
@@ -326,6 +327,13 @@ async def _ask(turn: LoopTurn, prepared: Work, ruling: Ruling) -> ToolResult | N
         return None
     text = f"{DECLINED} They said: {answer.note}" if answer.note else DECLINED
     return ToolResult(text=text, failed=True, reason=answer.note or "the user declined it")
+
+
+async def _save_unsaved(turn: LoopTurn, intent: Intent) -> None:
+    """An editor may show more than the file has; the change was made from what it shows."""
+    files = turn.place.files
+    if isinstance(intent, ChangeFiles) and isinstance(files, UnsavedFiles):
+        await to_thread.run_sync(files.save_unsaved, [change.path for change in intent.changes])
 
 
 @asynccontextmanager

@@ -38,6 +38,7 @@ from hames.ports.tool import (
     Ask,
     AskHost,
     ClientToolCall,
+    EditorClient,
     HostTool,
     Job,
     Place,
@@ -60,6 +61,7 @@ from hames.ports.workspace import (
     Glance,
     Notes,
     ToolFailed,
+    UnsavedFiles,
     Workspace,
 )
 from hames.ports.worktrees import MadeWorktree, Worktrees
@@ -79,6 +81,7 @@ __all__ = [
     "DaySpending",
     "Directory",
     "DirectoryEntry",
+    "EditorClient",
     "Environment",
     "Examined",
     "FileEdit",
@@ -128,6 +131,7 @@ __all__ = [
     "TurnCheckpoint",
     "TurnEvent",
     "TurnHandle",
+    "UnsavedFiles",
     "Verdict",
     "Viewing",
     "Work",

@@ -71,6 +71,7 @@ def client_features(params: Params) -> ClientFeatures:
     elicitation = _at(told, "elicitation")
     return ClientFeatures(
         read_files=_at(told, "fs", "readTextFile") is True,
+        write_files=_at(told, "fs", "writeTextFile") is True,
         notices=isinstance(_at(told, "session", "notices"), dict),
         compaction=isinstance(_at(told, "session", "compaction"), dict),
         terminal_output=_at(told, "_meta", "terminal_output") is True,

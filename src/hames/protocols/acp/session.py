@@ -44,7 +44,7 @@ from hames.domain.items import TextInput, UserMessage
 from hames.domain.json import Json
 from hames.domain.options import Settings
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
-from hames.ports import Models
+from hames.ports import ClientToolCall, Models
 from hames.protocols.acp import inbound
 from hames.protocols.acp.errors import REQUEST_CANCELLED, turn_error_code
 from hames.protocols.acp.messages import v1 as m1
@@ -66,7 +66,6 @@ from hames.protocols.session import (
     Execute,
     Follow,
     Outcome,
-    ReadClientFile,
     Unfollow,
 )
 
@@ -168,6 +167,7 @@ class AcpSession(AcpOutput):
                 command, cwd = inbound.list_sessions(params)
                 return [Execute(command=command, context=_Pending(request, cwd))]
             case "session/prompt":
+                self._questions.is_silent = False
                 command = inbound.prompt(params)
                 told = [] if command.thread_id in self._threads else [Follow(thread_id=command.thread_id)]
                 return [*told, Execute(command=command, context=pending)]
@@ -412,11 +412,15 @@ class AcpSession(AcpOutput):
     # -- questions to the client
 
     def ask(self, request_id: str, request: ClientRequest, deadline: float) -> bool:
-        can_read = isinstance(self._out, OutboundV1) and self._out.client.read_files
-        if not isinstance(request, ReadClientFile) or not can_read:
+        if isinstance(request, ClientToolCall):
             return False
-        self._questions.ask_file(request_id, request, deadline)
-        return True
+        return self._questions.ask_file(self._out, request_id, request, deadline)
+
+    def editor_rank(self, thread_id: ThreadId) -> int:
+        """The editor in which the turn was started comes first."""
+        if thread_id not in self._threads or self._questions.is_silent or not self._questions.can_ask_files(self._out):
+            return 0
+        return 1 if self._prompts.running_on(thread_id) is None else 2
 
     def withdraw(self, request_id: str) -> None:
         self._questions.withdraw(request_id)
