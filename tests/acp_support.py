@@ -57,6 +57,8 @@ class AcpClient:
     def __init__(self, engine: Engine, session: Session, tasks: TaskGroup, version: int, answer: str | None) -> None:
         self.version = version
         self.answer = answer
+        self.buffers: dict[str, str] | None = None
+        """The files that are open in this editor. None: requests for files are left unanswered."""
         self.messages: list[dict[str, Any]] = []
         self._methods: dict[int, str] = {}
         self._number = 0
@@ -75,8 +77,20 @@ class AcpClient:
             self.messages.append(message)
             if message.get("method") == "session/request_permission" and self.answer is not None:
                 await self.select(message, self.answer)
+            if message.get("method", "").startswith("fs/") and self.buffers is not None:
+                await self._answer_file(message, self.buffers)
             self._news.set()
             self._news = anyio.Event()
+
+    async def _answer_file(self, message: dict[str, Any], buffers: dict[str, str]) -> None:
+        path = message["params"]["path"]
+        if message["method"] == "fs/write_text_file":
+            buffers[path] = message["params"]["content"]
+            await self.send(id=message["id"], result={})
+        elif path in buffers:
+            await self.send(id=message["id"], result={"content": buffers[path]})
+        else:
+            await self.send(id=message["id"], error={"code": -32002, "message": "not open"})
 
     async def send(self, **message: Any) -> None:
         await self.send_raw(json.dumps({"jsonrpc": "2.0", **message}).encode())

@@ -4,10 +4,12 @@ An agent that wants a login which no loopback model can give is started and aske
 people read then is checked.
 """
 
+import contextlib
 import json
 import os
+import subprocess
 import sys
-import venv
+import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -27,6 +29,7 @@ from tmux_terminal import Terminal  # noqa: E402
 from hames.testing.services.anthropic import ANTHROPIC  # noqa: E402
 from hames.testing.services.chat import CHAT  # noqa: E402
 from hames.testing.services.server import Dialect, ProviderServer, SeenRequest, ServerReply, ServerTalk  # noqa: E402
+from hames.tui.approval import ARM_SECONDS  # noqa: E402
 from matrix_clients import CLIENTS, Place  # noqa: E402
 from matrix_support import turn  # noqa: E402
 
@@ -128,6 +131,17 @@ LOGINS = {
 """Those that want a login: the version that each speaks, and what people read."""
 
 
+def python_for_vibe() -> str:
+    """Vibe needs Python 3.12 or newer. A name on the PATH may be a shim that runs nothing, so each one is tried."""
+    check = "import sys, venv; sys.exit(sys.version_info < (3, 12))"
+    installed = sorted(str(one) for one in Path.home().glob(".pyenv/versions/*/bin/python3"))
+    for name in (sys.executable, "python3.14", "python3.13", "python3.12", *installed):
+        with contextlib.suppress(OSError):
+            if subprocess.run([name, "-c", check], check=False, capture_output=True).returncode == 0:
+                return name
+    raise AssertionError("Vibe needs Python 3.12 or newer, and there is none on this machine")
+
+
 @pytest.fixture(scope="session")
 def programs() -> str:
     """A PATH with all of them."""
@@ -140,7 +154,7 @@ def programs() -> str:
         run_command("env", f"PATH={node}:{os.environ['PATH']}", *words, *NPM)
 
     def install_vibe() -> None:
-        venv.create(FOLDER / "vibe", with_pip=True, clear=True)
+        run_command(python_for_vibe(), "-m", "venv", "--clear", str(FOLDER / "vibe"))
         run_command(str(FOLDER / "vibe" / "bin" / "python"), "-m", "pip", "install", "-q", *PYPI)
 
     install_once("acp-agents", NPM, install)
@@ -226,7 +240,8 @@ async def test_it_works_in_the_terminal(
             terminal.shows("claude")
             terminal.types("Make it")
             terminal.presses("Enter")
-            terminal.shows(COMMAND)
+            terminal.shows(COMMAND, "Allow this command?", "y allow once")
+            time.sleep(ARM_SECONDS * 2)  # a letter that comes with the question is a part of somebody's message
             terminal.types("y")
             terminal.shows("It is made.")
             terminal.tmux("kill-server")

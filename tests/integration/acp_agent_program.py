@@ -98,12 +98,48 @@ def use_client(session: str, words: str) -> str:
             gone = request("terminal/output", **terminal)["error"]["code"]
             tool(session, "t1", status="completed")
             return f"exit {status['exitCode']} {output['output'].strip()!r} {gone}"
+        case "handed":
+            return hand_over(session, rest)
         case "write":
             path, _, content = rest.partition(" ")
             answer = request("fs/write_text_file", **where, path=path, content=content)
         case _:
             answer = request("fs/read_text_file", **where, path=rest, line=1, limit=2)
     return str(answer.get("result", answer.get("error")))
+
+
+def hand_over(session: str, words: str) -> str:
+    """A call that it tells of itself, and hands to its client: `WHEN WHAT …`. It is told before or after that, with a
+    question or without, and the terminal is named in it or not."""
+    when, what, rest = words.split(" ", 2)
+    path, _, content = rest.partition(" ")
+    if what == "write":
+        diff = {"type": "diff", "path": path, "oldText": None, "newText": content}
+        call = {"title": f"Write {path}", "kind": "edit", "content": [diff], "locations": [{"path": path}]}
+    else:
+        call = {"title": rest if what == "titled" else "Run", "kind": "execute"}
+        if what != "titled":
+            call["rawInput"] = {"command": rest}
+    if when == "permitted":
+        tool(session, "h1", status="pending", **call)
+        ask(session, {"toolCallId": "h1", **call})
+    elif when == "announced":
+        tool(session, "h1", status="pending", **call)
+    elif when == "running":
+        tool(session, "h1", status="in_progress", **call)
+    if what == "write":
+        request("fs/write_text_file", sessionId=session, path=path, content=content)
+    else:
+        line = {"command": "bash", "args": ["-c", rest]} if what == "bash" else {"command": rest}
+        made = request("terminal/create", sessionId=session, **line)["result"]
+        if what == "named":
+            tool(session, "h1", content=[{"type": "terminal", **made}], **({} if when != "late" else call))
+        request("terminal/wait_for_exit", sessionId=session, **made)
+        request("terminal/release", sessionId=session, **made)
+    if when == "late":
+        tool(session, "h1", status="in_progress", **call)
+    tool(session, "h1", status="completed")
+    return "handed over"
 
 
 def prompt(session: str, words: str) -> str:
@@ -168,7 +204,7 @@ def prompt(session: str, words: str) -> str:
     if "whole" in words and VERSION == 2:
         update(session, "agent_message_chunk", messageId="w", content=text("All "))
         update(session, "agent_message", messageId="w", content=[text("All of it.")])
-    if words.startswith(("terminal ", "write ", "read ")):
+    if words.startswith(("terminal ", "write ", "read ", "handed ")):
         update(session, "agent_message_chunk", content=text(use_client(session, words)), messageId="m")
         return "end_turn"
     if "unknown" in words:

@@ -401,6 +401,30 @@ async def use_client(folder: Path, words: str, *, decision: str = "once", **over
 
 
 @pytest.mark.needs("bwrap")
+@pytest.mark.parametrize("when", ["permitted", "announced", "running", "late"])
+@pytest.mark.parametrize("what", ["plain", "named", "bash", "titled"])
+async def test_a_command_that_it_tells_of_and_hands_to_us_is_one_item(tmp_path: Path, when: str, what: str) -> None:
+    state = await use_client(tmp_path, f"handed {when} {what} echo one; touch made", approval_policy="always")
+    assert (tmp_path / "workspace" / "made").exists(), state.turns[-1].items
+    [command] = [one for one in state.turns[-1].items if isinstance(one, CommandExecution | ToolCall)]
+    assert isinstance(command, CommandExecution)
+    assert (command.status, command.exit_code, command.output) == ("completed", 0, "one\n")
+    assert said(state) == "handed over"
+
+
+@pytest.mark.parametrize("when", ["permitted", "announced", "running", "late"])
+async def test_a_file_that_it_tells_of_and_hands_to_us_is_one_item(tmp_path: Path, when: str) -> None:
+    path = tmp_path / "workspace" / "note.txt"
+    before = len(APPROVALS)
+    state = await use_client(tmp_path, f"handed {when} write {path} new", approval_policy="always")
+    assert path.read_text() == "new"
+    [change] = of(state.turns[-1], FileChange)
+    assert isinstance(change, FileChange)
+    assert (change.status, [one.path for one in change.changes]) == ("completed", [str(path)])
+    assert len(APPROVALS) == before + 1
+
+
+@pytest.mark.needs("bwrap")
 async def test_a_command_in_its_terminal_runs_in_our_sandbox_and_is_an_item(tmp_path: Path) -> None:
     hidden = tmp_path / "secret"
     hidden.write_text("x")

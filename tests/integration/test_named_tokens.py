@@ -13,11 +13,13 @@ from websockets.exceptions import ConnectionClosed
 
 from hames.clock_and_ids import SystemClock
 from hames.core.engine import Engine
+from hames.domain.approvals import RunCommand
 from hames.domain.commands import ListThreads, ThreadPage
 from hames.domain.events import ApprovalResolved, ItemStarted, SettingsChanged, ThreadRenamed, TurnEnded, TurnStarted
 from hames.domain.ids import ThreadId
 from hames.domain.items import UserMessage
 from hames.domain.roles import NAMED_ROLES
+from hames.ports import Tool
 from hames.protocols.bootstrap.messages import REQUESTS
 from hames.protocols.flint.session import METHODS
 from hames.server.app import Server
@@ -26,9 +28,10 @@ from hames.server.unix import NAME
 from hames.stdio.principals import account
 from hames.testing.fakes.model import ScriptedModel, call, hang, say
 from server_support import following, http, running
-from support import created, engine, question, started, turn_end
+from support import PlainTool, created, echo, engine, question, started, turn_end
 
 OWNER = "the-owner-token-0123456789"
+DANGER = PlainTool("danger", echo, intent=RunCommand(command="rm x", cwd="/w"))
 
 
 class House:
@@ -58,11 +61,13 @@ class House:
 
 
 @asynccontextmanager
-async def house(directory: Path, model: ScriptedModel, *, token: str | None = OWNER) -> AsyncGenerator[House]:
+async def house(
+    directory: Path, model: ScriptedModel, *tools: Tool, token: str | None = OWNER
+) -> AsyncGenerator[House]:
     state = directory / "state"
     tokens = {role: TokenFile(state).add(f"{role}-1", role, now_ms=0) for role in NAMED_ROLES}
     async with (
-        engine(model, clock=SystemClock(), cwd=directory, patience_s=0.2) as built,
+        engine(model, *tools, clock=SystemClock(), cwd=directory, patience_s=0.2) as built,
         running(built, directory / "data", token=token, tokens_dir=state) as server,
     ):
         yield House(server, built, directory, tokens)
@@ -87,7 +92,7 @@ async def test_an_observer_changes_nothing_over_http(tmp_path: Path) -> None:
         for path, methods in table.items():
             for method in methods:
                 url = path.format(id=thread, tool="x", number=0, message="x", seq=1, thread="x")
-                if method == "get" or path == "/sign-in":
+                if method == "get" or path in ("/sign-in", "/acp"):  # an observer may speak ACP: see below
                     continue
                 tried += 1
                 body = (
@@ -104,6 +109,93 @@ async def test_an_observer_changes_nothing_over_http(tmp_path: Path) -> None:
         assert (await client.get(f"/threads/{thread}", headers=here.headers("observer"))).status_code == 200
         status = (await client.get("/status", headers=here.headers("observer"))).json()
         assert (status["role"], status["user"], status["canAddDevices"]) == ("observer", "observer-1", False)
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "session/new": {"cwd": "/"},
+    "session/fork": {"cwd": "/"},
+    "session/delete": {},
+    "session/prompt": {"prompt": [{"type": "text", "text": "go"}]},
+    "session/set_mode": {"modeId": "plan"},
+    "session/set_config_option": {"configId": "mode", "type": "id", "value": "plan"},
+}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_an_observer_watches_over_acp_and_changes_nothing(tmp_path: Path, version: int) -> None:
+    model = ScriptedModel([call("danger", text="x")], [say("Done.")])
+    async with house(tmp_path, model, DANGER) as here, here.socket("observer", "/acp") as acp:
+        thread = (await created(here.engine)).id
+        about = {"protocolVersion": version, "info": {"name": "x", "version": "1"}}
+        await ask(acp, "initialize", about, 0, rpc=True)
+        listed = await ask(acp, "session/list", {}, rpc=True)
+        assert [one["sessionId"] for one in listed["result"]["sessions"]] == [thread]
+        load = {"sessionId": thread, "cwd": str(tmp_path), "mcpServers": []}
+        opened = await ask(acp, "session/load" if version == 1 else "session/resume", load, rpc=True)
+        assert "result" in opened, opened
+        before = await here.everything()
+        for method, params in CHANGES.items():
+            if (version, method) == (2, "session/set_mode"):
+                continue
+            refused = await ask(acp, method, {"sessionId": thread, **params}, rpc=True)
+            assert refused["error"]["code"] == -32600, (method, refused)
+            assert "has the role observer" in refused["error"]["message"]
+        await acp.send(json.dumps({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": thread}}))
+        servers = [{"type": "stdio", "name": "evil", "command": "/bin/true", "args": [], "env": []}]
+        brought = await ask(acp, "session/resume", {**load, "mcpServers": servers}, rpc=True)
+        assert "has the role observer" in brought["error"]["message"]
+        assert await here.everything() == before
+        async with here.socket("owner", "/acp") as owner:
+            await ask(owner, "initialize", about, 0, rpc=True)
+            await ask(owner, "session/resume", load, rpc=True)
+            prompt = {"sessionId": thread, "prompt": [{"type": "text", "text": "go"}]}
+            await owner.send(json.dumps({"jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": prompt}))
+            asked = await _hear(owner, "session/request_permission")
+            outcome = {"outcome": {"outcome": "selected", "optionId": "allow_once"}}
+            await owner.send(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": outcome}))
+        heard = await _heard_until(acp, "Done.")
+        assert "session/request_permission" not in heard  # nobody is asked who may not answer
+        assert "danger" in heard
+        closed = await ask(acp, "session/close", {"sessionId": thread}, rpc=True)
+        assert "result" in closed
+
+
+async def _hear(socket: ClientConnection, method: str) -> Any:
+    with anyio.fail_after(60):
+        while (heard := json.loads(await socket.recv())).get("method") != method:
+            pass
+    return heard
+
+
+async def _heard_until(socket: ClientConnection, words: str) -> str:
+    """Everything up to these words of the model, which come in pieces."""
+    heard = said = ""
+    with anyio.fail_after(60):
+        while words not in said:
+            heard += (line := str(await socket.recv()))
+            update = json.loads(line).get("params", {}).get("update", {})
+            if update.get("sessionUpdate") == "agent_message_chunk":
+                said += update["content"]["text"]
+    return heard
+
+
+async def test_an_observer_watches_over_acp_with_http(tmp_path: Path) -> None:
+    message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
+    async with house(tmp_path, ScriptedModel()) as here, http(here.server) as client:
+        headers = here.headers("observer")
+        opened = await client.post("/acp", json=message, headers=headers)
+        assert opened.status_code == 200, opened.text
+        headers["acp-connection-id"] = opened.headers["acp-connection-id"]
+        new = {"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": {"cwd": str(tmp_path)}}
+        assert (await client.post("/acp", json=new, headers=headers)).status_code == 202
+        events = {**headers, "accept": "text/event-stream"}
+        with anyio.fail_after(60):
+            async with client.stream("GET", "/acp", headers=events) as stream:
+                line = await anext(line async for line in stream.aiter_lines() if line.startswith("data: "))
+        assert "has the role observer" in line
+        other = {**here.headers("driver"), "acp-connection-id": headers["acp-connection-id"]}
+        assert (await client.post("/acp", json=new, headers=other)).status_code == 404
+        assert (await client.delete("/acp", headers=headers)).status_code == 202
 
 
 async def test_an_observer_makes_no_thread_by_looking(tmp_path: Path) -> None:

@@ -461,8 +461,11 @@ BAD: list[tuple[str, dict[str, Any], Sequence[int]]] = [
     ("authenticate", {}, (1,)),
     ("authenticate", {"methodId": "setup"}, (1,)),
     ("auth/login", {"methodId": "other"}, (2,)),
-    ("tool_call/cancel", {"sessionId": THREAD, "toolCallId": "i"}, (2,)),
-    ("terminal/cancel", {"sessionId": THREAD, "terminalId": "i"}, (2,)),
+    ("tool_call/cancel", {"sessionId": THREAD}, (2,)),
+    ("tool_call/cancel", {"sessionId": THREAD, "toolCallId": 3}, (2,)),
+    ("tool_call/cancel", {"toolCallId": "i"}, (2,)),
+    ("terminal/cancel", {"sessionId": THREAD, "terminalId": ""}, (2,)),
+    ("terminal/cancel", {"terminalId": "i"}, (2,)),
 ]
 
 
@@ -474,6 +477,24 @@ def test_bad_parameters_are_refused_and_nothing_runs(version: int, method: str, 
     assert actions == []
     assert answer["error"]["code"] == -32602, answer
     check_message(version, answer)
+
+
+@pytest.mark.parametrize(("method", "member"), [("tool_call/cancel", "toolCallId"), ("terminal/cancel", "terminalId")])
+@pytest.mark.parametrize(("status", "code"), [("completed", None), ("running", -32602), (None, -32002)])
+def test_a_single_call_can_be_cancelled_only_when_it_has_ended(
+    method: str, member: str, status: Any, code: int | None
+) -> None:
+    """No call says that it can be cancelled by itself."""
+    session = opened(2)
+    [read], answers = ask(session, method, {"sessionId": THREAD, member: ITEM})
+    assert isinstance(read, Execute)
+    assert (read.command, answers) == (ReadThread(thread_id=THREAD), [])
+    item = CommandExecution(id=ITEM, step=1, call_id=CallId("c"), command="x", cwd="/w", status=status or "running")
+    turn = Turn(id=TURN, started_at_ms=0, items=(item,) if status else ())
+    session.done(read, replace(blank(THREAD), turns=(turn,)))
+    [answer] = messages(session)
+    assert answer.get("error", {}).get("code") == code, answer
+    check_message(2, answer, method)
 
 
 @pytest.mark.parametrize("version", BOTH)

@@ -47,13 +47,21 @@ class AgentTools:
                 self._prepared = await self._prepare()
             return self._prepared
 
-    async def use(self, name: str, arguments: dict[str, Json], *, item_id: ItemId, is_approved: bool = False) -> Item:
+    async def use(
+        self,
+        name: str,
+        arguments: dict[str, Json],
+        *,
+        item_id: ItemId,
+        is_started: bool = False,
+        is_approved: bool = False,
+    ) -> Item:
         turn = await self._open()
         if name == "write":
             await _note_seen(turn, str(arguments.get("path")))
         call = Call(id=CallId(f"call_{item_id}"), name=name, arguments=msgspec.json.encode(arguments).decode())
         try:
-            await carry_out(turn, call, item_id=item_id, is_approved=is_approved)
+            await carry_out(turn, call, item_id=item_id, is_started=is_started, is_approved=is_approved)
         except anyio.get_cancelled_exc_class():
             with anyio.move_on_after(CLOSE_SECONDS, shield=True):
                 await _close(turn, item_id)

@@ -15,6 +15,7 @@ from hames.core.client_tools import client_tools
 from hames.core.context import Memory
 from hames.core.continuing import finish_calls
 from hames.core.earlier_results import EarlierResults
+from hames.core.editor_files import EditorWorkspace
 from hames.core.loop import run_loop
 from hames.core.offered_tools import allowed_tools
 from hames.core.prompts import effective, replaced_prompt, system_prompt
@@ -301,7 +302,7 @@ class LoopThread:
         thread_id = self._loaded.thread.id
         rules = rules_in_force(self._agent.rulebook, settings, settings.cwd)
         return Place(
-            files=self._threads.workspace,
+            files=EditorWorkspace(self._threads.workspace, self._loaded.thread, settings, is_steady=self._is_steady),
             thread_id=thread_id,
             turn_id=turn_id,
             workspace=settings.cwd,
@@ -315,6 +316,10 @@ class LoopThread:
             denied=tuple(rule for rule in rules if rule.action == "deny" and rule.subject in ("read", "write")),
             has_host_rules=any(rule.host for rule in rules),
         )
+
+    def _is_steady(self) -> bool:
+        processes = self._loaded.processes
+        return processes is None or not processes.is_any_running()
 
     async def _note_server(self, status: ServerStatus) -> None:
         """Remembers how an MCP server is doing, and writes a notice when people should know."""

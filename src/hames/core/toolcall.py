@@ -26,7 +26,7 @@ from hames.domain.json import Json
 from hames.domain.policy import ReadOnly
 from hames.domain.rulings import Ruling, Verdict, decide, depends_on_trust
 from hames.domain.schema import check
-from hames.ports import Job, Tool, ToolFailed, TurnEvent, Work
+from hames.ports import Job, Tool, ToolFailed, TurnEvent, UnsavedFiles, Work
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +63,7 @@ async def carry_out(
     *,
     waiting: ItemId | None = None,
     item_id: ItemId | None = None,
+    is_started: bool = False,
     is_approved: bool = False,
 ) -> bool:
     """False if it was refused, declined or could not be carried out; the loop stops at the first such call.
@@ -70,20 +71,20 @@ async def carry_out(
     A command that ran is none of these, whatever its exit code: a search without a match, a test that fails.
 
     `waiting` is the item of a call whose approval was asked by a process that stopped: it has been started, and is
-    asked about again whatever the rules say now. `item_id` names the item of any other call. `is_approved`: a person
-    has agreed to it already, so only what is forbidden is not done.
+    asked about again whatever the rules say now. `item_id` names the item of any other call. `is_started`: that item
+    is there already. `is_approved`: a person has agreed to it already, so only what is forbidden is not done.
     """
     try:
         job, tool, dropped = _understood(turn, call, waiting or item_id)
         prepared = await tool.prepare(job)
     except ToolFailed as reason:
-        if waiting is not None:
-            return await _refused(turn, waiting, "failed", ToolResult(text=str(reason), failed=True))
+        if (shown := waiting or (item_id if is_started else None)) is not None:
+            return await _refused(turn, shown, "failed", ToolResult(text=str(reason), failed=True))
         return await _failed(turn, call, _shown(call), str(reason), item_id)
     # Judged first: a command that is about to be asked about must not be shown as running meanwhile.
     ruling = await _rule(turn, prepared)
     log.debug("tool.called", extra={**_logged(turn, call), "ruling": ruling.action})
-    if waiting is None:
+    if waiting is None and not is_started:
         await turn.handle.start(prepared.item)
     item_id = job.item_id
     if ruling.action == "deny":  # and nobody declined it
@@ -96,6 +97,7 @@ async def carry_out(
     if changed := await _changed_meanwhile(turn, tool, job, prepared):
         text = f"not started: {changed}. Call the tool again"
         return await _refused(turn, item_id, "failed", ToolResult(text=text, failed=True, reason=changed))
+    await _save_unsaved(turn, prepared.intent)
     started = turn.clock.monotonic()
     async with _kept_for_undo(turn, prepared.intent, ruling):
         finished = await _run(turn, prepared, ruling)
@@ -326,6 +328,13 @@ async def _ask(turn: LoopTurn, prepared: Work, ruling: Ruling) -> ToolResult | N
         return None
     text = f"{DECLINED} They said: {answer.note}" if answer.note else DECLINED
     return ToolResult(text=text, failed=True, reason=answer.note or "the user declined it")
+
+
+async def _save_unsaved(turn: LoopTurn, intent: Intent) -> None:
+    """An editor may show more than the file has; the change was made from what it shows."""
+    files = turn.place.files
+    if isinstance(intent, ChangeFiles) and isinstance(files, UnsavedFiles):
+        await to_thread.run_sync(files.save_unsaved, [change.path for change in intent.changes])
 
 
 @asynccontextmanager

@@ -39,6 +39,7 @@ from hames.ports.tool import (
     Ask,
     AskHost,
     ClientToolCall,
+    EditorClient,
     HostTool,
     Job,
     Place,
@@ -61,6 +62,7 @@ from hames.ports.workspace import (
     Glance,
     Notes,
     ToolFailed,
+    UnsavedFiles,
     Workspace,
 )
 from hames.ports.worktrees import MadeWorktree, Worktrees
@@ -80,6 +82,7 @@ __all__ = [
     "DaySpending",
     "Directory",
     "DirectoryEntry",
+    "EditorClient",
     "Environment",
     "Examined",
     "FileEdit",
@@ -130,6 +133,7 @@ __all__ = [
     "TurnCheckpoint",
     "TurnEvent",
     "TurnHandle",
+    "UnsavedFiles",
     "Verdict",
     "Viewing",
     "Work",

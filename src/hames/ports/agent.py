@@ -67,8 +67,17 @@ class OwnTools(Protocol):
     Rules, approvals, sandbox and undo hold as they do for our own loop, and each use is an item of the turn.
     """
 
-    async def use(self, name: str, arguments: dict[str, Json], *, item_id: ItemId, is_approved: bool = False) -> Item:
-        """Returns the item as it ended, whatever happened. `is_approved`: a person agreed to exactly this already.
+    async def use(
+        self,
+        name: str,
+        arguments: dict[str, Json],
+        *,
+        item_id: ItemId,
+        is_started: bool = False,
+        is_approved: bool = False,
+    ) -> Item:
+        """Returns the item as it ended, whatever happened. `is_started`: the item is there already, and runs.
+        `is_approved`: a person agreed to exactly this already.
 
         It may be cancelled: then the item is completed as interrupted.
         """

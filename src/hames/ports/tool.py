@@ -204,6 +204,23 @@ class ToolClient(Protocol):
         ...
 
 
+@runtime_checkable
+class EditorClient(Protocol):
+    """A connected client that may be an editor. Nothing here raises: None and False say that it was not done."""
+
+    def editor_rank(self, thread_id: ThreadId) -> int:
+        """0: it is none, or shows no files of this thread. The client with the highest number is asked."""
+        ...
+
+    async def read_file(self, thread_id: ThreadId, path: str) -> str | None:
+        """The text that it shows of a file, unsaved changes included. It has a short deadline."""
+        ...
+
+    async def write_file(self, thread_id: ThreadId, path: str, text: str) -> bool:
+        """Tells it the new text of a file."""
+        ...
+
+
 class Report(Protocol):
     """Hears how an MCP server is doing, whenever that changes. It raises nothing."""
 

@@ -15,7 +15,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from hames.domain.project_notes import Note
 from hames.domain.situation import Facts
@@ -118,6 +118,15 @@ class Workspace(Protocol):
 
         Raises `InvalidCommand`.
         """
+        ...
+
+
+@runtime_checkable
+class UnsavedFiles(Protocol):
+    """A workspace whose files may be open in an editor, with changes that are not saved yet."""
+
+    def save_unsaved(self, paths: Sequence[str]) -> None:
+        """Before these files are changed. It blocks, and raises nothing."""
         ...
 
 

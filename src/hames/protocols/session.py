@@ -127,13 +127,21 @@ Action = Defer | Execute | Follow | Unfollow | FollowList | Close | ClientReply 
 
 
 class ReadClientFile(Value):
-    """Read a text file as the client's editor shows it, unsaved changes included."""
+    """Read a text file as the client's editor shows it, unsaved changes included: `{"content": text}`."""
 
     thread_id: ThreadId
     path: str
 
 
-ClientRequest = ReadClientFile | ClientToolCall
+class WriteClientFile(Value):
+    """Tell the client's editor the new text of a file, which it saves."""
+
+    thread_id: ThreadId
+    path: str
+    text: str
+
+
+ClientRequest = ReadClientFile | WriteClientFile | ClientToolCall
 """What the program may ask of one client. Approvals and elicitation are changes, told to every follower."""
 
 
@@ -188,6 +196,10 @@ class Session(Protocol):
 
     def tool_rank(self, _thread_id: ThreadId, /) -> int:
         """See `ports.ToolClient`."""
+        return 0
+
+    def editor_rank(self, _thread_id: ThreadId, /) -> int:
+        """See `ports.EditorClient`."""
         return 0
 
     def next_deadline(self) -> float | None:

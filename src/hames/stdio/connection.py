@@ -38,8 +38,10 @@ from hames.protocols.session import (
     Execute,
     Follow,
     FollowList,
+    ReadClientFile,
     Session,
     Unfollow,
+    WriteClientFile,
 )
 from hames.stdio.message_order import MessageOrder, MessageWork
 from hames.stdio.principals import Principal, local_user
@@ -51,6 +53,8 @@ OVERTAKING = 64
 """So many messages may be carried out beside the one whose turn it is."""
 CHANGES_AT_ONCE = 256
 CLOSING_SECONDS = 5.0
+EDITOR_SECONDS = 2.0
+"""How long an editor may take over a file. After that the file is what is on the disk."""
 
 
 class Outbox(Protocol):
@@ -88,6 +92,7 @@ class Connection:
         self._watchers: dict[ThreadId, Watcher] = {}
         """By followed thread. `watcher.state` is the state that the client was told last."""
         self._asked: dict[str, MemoryObjectSendStream[ClientReply]] = {}
+        self._editor_requests = 0
         self._gone = False
         """The client says nothing more."""
         self._timer: float | None = None
@@ -177,6 +182,28 @@ class Connection:
             return reply.result
         words = f"the client did not carry out {call.tool!r}: {reply.error or 'it gave no result'}"
         return ToolResult(text=words, failed=True)
+
+    def editor_rank(self, thread_id: ThreadId) -> int:
+        """What a client says that a file has reaches the model, so it must be one that may send prompts."""
+        return 0 if self._gone or not self._principal.access.may("driver") else self._session.editor_rank(thread_id)
+
+    async def read_file(self, thread_id: ThreadId, path: str) -> str | None:
+        reply = await self._ask_editor(ReadClientFile(thread_id=thread_id, path=path))
+        match reply:
+            case ClientReply(error="", result={"content": str(text)}):
+                return text
+            case _:
+                return None
+
+    async def write_file(self, thread_id: ThreadId, path: str, text: str) -> bool:
+        return not (await self._ask_editor(WriteClientFile(thread_id=thread_id, path=path, text=text))).error
+
+    async def _ask_editor(self, request: ReadClientFile | WriteClientFile) -> ClientReply:
+        self._editor_requests += 1
+        reply = await self.ask(f"file_{self._editor_requests}", request, EDITOR_SECONDS)
+        if reply.error:
+            log.info("editor.not_used", extra={"thread_id": request.thread_id, "why": reply.error})
+        return reply
 
     def close(self) -> None:
         """Nobody listens any more."""

@@ -9,6 +9,7 @@ import shlex
 import anyio
 
 from hames.agents.acp.permissions import Permissions
+from hames.agents.acp.tool_calls import ToolCalls
 from hames.agents.process import AgentProcess
 from hames.codecs.jsonrpc_peer import INTERNAL_ERROR, INVALID_PARAMS, ServerRequest
 from hames.domain.errors import HarnessError
@@ -43,9 +44,10 @@ class _Failed(Exception):
 class Terminal:
     """A command that the agent asked us to run."""
 
-    def __init__(self, item_id: ItemId, command: str, limit: int | None) -> None:
+    def __init__(self, terminal_id: ItemId, item_id: ItemId, limit: int | None) -> None:
+        self.id = terminal_id
         self.item_id = item_id
-        self.command = command
+        """The item that shows the command: a call that the agent announced, or one that has the terminal's id."""
         self.limit = limit
         """How many bytes of the output the agent wants at most."""
         self.item: Item | None = None
@@ -55,21 +57,17 @@ class Terminal:
 
 
 class ClientMethods:
-    def __init__(self, process: AgentProcess, turn: TurnHandle, permissions: Permissions) -> None:
+    def __init__(self, process: AgentProcess, turn: TurnHandle, permissions: Permissions, calls: ToolCalls) -> None:
         self._process = process
         self._turn = turn
         self._permissions = permissions
+        self._calls = calls
         self._tools = turn.own_tools
         self._terminals: dict[str, Terminal] = {}
-        self._past: set[str] = set()
 
     @property
     def is_offered(self) -> bool:
         return self._tools is not None
-
-    def owns(self, terminals: tuple[str, ...]) -> bool:
-        """Whether one of these terminals is ours, so that its command is shown already."""
-        return any(one in self._terminals or one in self._past for one in terminals)
 
     async def close(self) -> None:
         for terminal in self._terminals.values():
@@ -108,8 +106,7 @@ class ClientMethods:
             case _:  # terminal/release
                 terminal = self._terminal(params)
                 await self._stop(terminal)
-                self._past.add(terminal.item_id)
-                del self._terminals[terminal.item_id]
+                del self._terminals[terminal.id]
                 return {}
 
     # -- files
@@ -127,10 +124,13 @@ class ClientMethods:
         path, content = _path(params), params.get("content")
         if not isinstance(content, str):
             raise _Failed(INVALID_PARAMS, "`content` must be a text")
+        new_id = self._turn.new_item_id()
+        shown = self._calls.hand_change(new_id, path)
         item = await self._own_tools.use(
             "write",
             {"path": path, "content": content},
-            item_id=self._turn.new_item_id(),
+            item_id=shown or new_id,
+            is_started=shown is not None,
             is_approved=self._permissions.is_allowed_path(path),
         )
         if item.status != "completed":
@@ -142,17 +142,25 @@ class ClientMethods:
         """Answers at once, and then runs the command to its end."""
         command = _command_line(params)
         limit = params.get("outputByteLimit")
-        terminal = Terminal(self._turn.new_item_id(), command, limit if isinstance(limit, int) else None)
         arguments: dict[str, Json] = {"command": command, "timeout_seconds": MOST_SECONDS}
         if isinstance(cwd := params.get("cwd"), str) and cwd:
             arguments["cwd"] = cwd
-        tools = self._own_tools
-        self._terminals[terminal.item_id] = terminal
-        await self._process.answer(request.id, {"terminalId": terminal.item_id})
-        approved = any(map(self._permissions.is_allowed_command, (command, str(params.get("command")))))
+        tools, new_id = self._own_tools, self._turn.new_item_id()
+        spellings = _spellings(params)
+        shown = self._calls.hand_command(new_id, spellings)
+        terminal = Terminal(new_id, shown or new_id, limit if isinstance(limit, int) else None)
+        self._terminals[terminal.id] = terminal
+        await self._process.answer(request.id, {"terminalId": terminal.id})
+        approved = any(map(self._permissions.is_allowed_command, (command, *spellings)))
         try:
             with terminal.scope:
-                terminal.item = await tools.use("shell", arguments, item_id=terminal.item_id, is_approved=approved)
+                terminal.item = await tools.use(
+                    "shell",
+                    arguments,
+                    item_id=terminal.item_id,
+                    is_started=shown is not None,
+                    is_approved=approved,
+                )
         finally:
             terminal.ended.set()
 
@@ -193,6 +201,15 @@ def _path(params: dict[str, Json]) -> str:
     if not isinstance(path, str) or not path.startswith("/"):
         raise _Failed(INVALID_PARAMS, "`path` must be an absolute path")
     return path
+
+
+def _spellings(params: dict[str, Json]) -> tuple[str, ...]:
+    """The command as the agent may have named it in its call: the whole line, or what a shell is given to run."""
+    command, args = str(params.get("command")), params.get("args")
+    words = [str(one) for one in args] if isinstance(args, list) else []
+    line = shlex.join([command, *words]) if words else command
+    given = (words[-1],) if len(words) > 1 and words[0].startswith("-") and words[0].endswith("c") else ()
+    return (line, " ".join([command, *words]), *given)
 
 
 def _command_line(params: dict[str, Json]) -> str:

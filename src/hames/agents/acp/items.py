@@ -86,6 +86,15 @@ class ToolState(Value):
         """Whether it is known what is called. Agents begin to tell of a call before its arguments are there."""
         return self.status != "pending" or bool(self.raw_input or self.changes or self.text)
 
+    @property
+    def is_announced(self) -> bool:
+        """Whether it has not begun: the agent may still ask about it."""
+        return self.status == "pending" and not self.text
+
+    @property
+    def paths(self) -> set[str]:
+        return {one.path for one in self.changes} | set(self.locations)
+
 
 def opened_item(state: ToolState, item_id: ItemId, step: int, cwd: str) -> AcpItem:
     call_id = CallId(state.call_id)

@@ -4,10 +4,8 @@ Version 1 answers `session/prompt` when the turn is over; version 2 answers at o
 turn is over. Everything else differs only in its shape.
 """
 
-import codecs
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 
 import anyio
@@ -15,23 +13,15 @@ from msgspec.structs import replace
 
 from hames.agents.acp.client_methods import METHODS, ClientMethods
 from hames.agents.acp.connection import LATEST, AcpConnection
-from hames.agents.acp.items import (
-    AcpItem,
-    ToolState,
-    block_text,
-    completed_item,
-    opened_item,
-    plain_text,
-    plan_item,
-    terminal_bytes,
-)
+from hames.agents.acp.items import block_text, plan_item
 from hames.agents.acp.permissions import Permissions, permission_call
+from hames.agents.acp.tool_calls import ToolCalls
 from hames.agents.asking import Answering, read_beside_questions
 from hames.agents.process import PendingReply, ProgramRefused
 from hames.codecs.jsonrpc_peer import ServerRequest
 from hames.domain.errors import ProviderError
 from hames.domain.events import Noticed, UsageReported
-from hames.domain.items import AgentMessage, CommandExecution, ItemStatus, Plan, Reasoning
+from hames.domain.items import AgentMessage, Plan, Reasoning
 from hames.domain.json import Json
 from hames.domain.usage import Usage
 from hames.ports import TurnHandle
@@ -43,20 +33,6 @@ WORDS = {
     "agent_thought_chunk": Reasoning,
     "agent_thought": Reasoning,
 }
-CUT_OFF = "cut off: the agent was killed. It may have run, wholly or in part"
-
-
-@dataclass(slots=True)
-class ShownCall:
-    """A tool call of the agent's, and its item once it is known what is called."""
-
-    state: ToolState
-    item: AcpItem | None = None
-    output: str = ""
-    """What was streamed of its output."""
-    decoder: codecs.IncrementalDecoder = field(
-        default_factory=lambda: codecs.getincrementaldecoder("utf-8")(errors="replace")
-    )
 
 
 class AcpTurn:
@@ -75,7 +51,6 @@ class AcpTurn:
         self._session = session
         self._name = connection.name
         self._learn = learn
-        self._calls: dict[str, ShownCall] = {}
         self._words: AgentMessage | Reasoning | None = None
         """The message that grows."""
         self._message_id: Json = None
@@ -89,7 +64,8 @@ class AcpTurn:
         self._prompt: PendingReply | None = None
         self._handling = anyio.Lock(fast_acquire=True)
         self._permissions = Permissions(connection.process, turn, connection.name)
-        self._client = ClientMethods(connection.process, turn, self._permissions)
+        self._calls = ToolCalls(turn, self._permissions.declined, end_words=self._end_words)
+        self._client = ClientMethods(connection.process, turn, self._permissions, self._calls)
 
     async def run(self, prompt: list[Json]) -> str:
         """Until the agent's turn is over. Raises `HarnessError`."""
@@ -100,6 +76,7 @@ class AcpTurn:
 
     async def _run(self, prompt: list[Json], beside: Callable[[Answering], None]) -> str:
         beside(partial(self._read, beside))
+        beside(self._show_calls)
         self._prompt = await self._process.begin("session/prompt", {"sessionId": self._session, "prompt": prompt})
         await self._prompt.arrived.wait()
         try:
@@ -111,7 +88,7 @@ class AcpTurn:
             answer = self._idle
         await self._handle_unread(beside)  # what came before the answer
         await self._end_words()
-        await self._end_calls()
+        await self._calls.end_all()
         await self._report_usage(answer)
         return self._stop_reason(answer)
 
@@ -139,6 +116,13 @@ class AcpTurn:
             while self._process.has_unread:
                 await self._handle(await self._process.next(), beside)
 
+    async def _show_calls(self) -> None:
+        """Shows calls that have been announced for a while and about which nothing was asked."""
+        while True:
+            await self._calls.wait_announced()
+            async with self._handling:
+                await self._calls.show_announced()
+
     async def cancel(self) -> None:
         """Tells the agent to stop, and waits a moment, so that its own record of the session knows."""
         with anyio.move_on_after(CANCEL_SECONDS, shield=True), contextlib.suppress(ProgramRefused, ProviderError):
@@ -158,11 +142,7 @@ class AcpTurn:
         if self._words is not None:
             await self._turn.complete(replace(self._words, status="interrupted"))
             self._words = None
-        for call in self._calls.values():
-            if call.item is not None and call.item.status == "running":
-                state = replace(call.state, text=CUT_OFF)
-                call.item = completed_item(call.item, state, "interrupted")
-                await self._turn.complete(call.item)
+        await self._calls.close_cut_off()
 
     # -- what the agent sends
 
@@ -184,10 +164,9 @@ class AcpTurn:
     async def _request(self, request: ServerRequest, beside: Callable[[Answering], None]) -> None:
         if request.method == "session/request_permission":
             call = permission_call(request)
-            shown = await self._tool(call, show=True)
-            assert shown.item is not None
+            shown = await self._calls.update(call, show=True)
             self._permissions.begin(request)
-            beside(partial(self._permissions.ask, request, shown.item, shown.state))
+            beside(partial(self._permissions.ask, request, await self._calls.shown_item(shown), shown.state))
         elif request.method == "elicitation/create":
             await self._end_words()
             self._permissions.begin(request)
@@ -205,11 +184,11 @@ class AcpTurn:
             case "agent_message" | "agent_thought", {"content": [*blocks]}:
                 await self._say_whole(kind, update.get("messageId"), "".join(map(block_text, blocks)))
             case "tool_call" | "tool_call_update", {"toolCallId": str()}:
-                await self._tool(update)
+                await self._calls.update(update)
             case "tool_call_content_chunk", {"toolCallId": str(call_id), "content": content}:
-                await self._tool_state(call_id, self._call(call_id).state.with_content(content))
+                await self._calls.add_content(call_id, content)
             case "terminal_update" | "terminal_output_chunk", {"terminalId": str(terminal)}:
-                await self._terminal(terminal, update)
+                await self._calls.terminal_update(terminal, update)
             case "plan", {"entries": [*entries]}:
                 await self._show_plan(entries)
             case "plan_update", {"plan": {"entries": [*entries]}}:
@@ -251,6 +230,7 @@ class AcpTurn:
         shape = WORDS[kind]
         if not isinstance(self._words, shape) or (message_id is not None and message_id != self._message_id):
             await self._end_words()
+            await self._calls.show_announced()
             self._words = shape(id=self._turn.new_item_id(), step=self._turn.step)
             self._message_id = message_id
             await self._turn.start(self._words)
@@ -275,6 +255,7 @@ class AcpTurn:
             return
         self._plan = item
         await self._end_words()
+        await self._calls.show_announced()
         await self._turn.start(item)
         await self._turn.complete(replace(item, status="completed"))
 
@@ -282,95 +263,6 @@ class AcpTurn:
         severity = "warning" if is_warning else "info"
         turn_id = self._turn.turn_id
         await self._turn.emit(Noticed(source=self._name, name=name, message=words, severity=severity, turn_id=turn_id))
-
-    # -- tool calls
-
-    def _call(self, call_id: str) -> ShownCall:
-        if call_id not in self._calls:
-            self._calls[call_id] = ShownCall(ToolState(call_id=call_id))
-        return self._calls[call_id]
-
-    async def _tool(self, update: dict[str, Json], *, show: bool = False) -> ShownCall:
-        call_id = str(update.get("toolCallId"))
-        call = self._call(call_id)
-        await self._tool_state(call_id, call.state.updated(update), show=show)
-        match update.get("_meta"):  # version 1 has no stream for output; some agents send it beside
-            case {"terminal_output": {"data": str(data)}}:
-                await self._stream(call, data)
-            case _:
-                pass
-        return call
-
-    async def _tool_state(self, call_id: str, state: ToolState, *, show: bool = False) -> None:
-        call = self._calls[call_id]
-        if call.item is not None and call.item.status != "running":
-            return
-        call.state = state
-        if self._client.owns(state.terminals):  # the command is shown as ours already
-            return
-        if call.item is None and (show or state.is_ready):
-            await self._end_words()
-            call.item = opened_item(state, self._turn.new_item_id(), self._turn.step, self._turn.settings.cwd)
-            await self._turn.start(call.item)
-        if isinstance(call.item, CommandExecution) and not state.terminals:
-            await self._stream_content(call)
-        if call.item is not None and (status := state.ended) is not None:
-            await self._complete(call, status)
-
-    async def _stream_content(self, call: ShownCall) -> None:
-        """Output as content: the agent sends all of it anew each time."""
-        text = plain_text(call.state.text)
-        if text.startswith(call.output):
-            await self._stream(call, text[len(call.output) :])
-        elif text and call.state.ended is not None:
-            await self._stream(call, f"\n{text}")
-
-    async def _stream(self, call: ShownCall, text: str) -> None:
-        if not text:
-            return
-        if call.item is None:
-            call.state = replace(call.state, status="in_progress")
-            await self._tool_state(call.state.call_id, call.state)
-        if isinstance(call.item, CommandExecution) and call.item.status == "running":
-            call.output += text
-            await self._turn.append(call.item.id, text, "output")
-
-    async def _terminal(self, terminal: str, update: dict[str, Json]) -> None:
-        """Output of a command of the agent's own (version 2)."""
-        call = next((one for one in self._calls.values() if terminal in one.state.terminals), None)
-        if call is None:
-            call = self._call(terminal)
-            call.state = replace(call.state, kind="execute", terminals=(terminal,))
-        if isinstance(command := update.get("command"), str) and not call.state.raw_input:
-            call.state = replace(call.state, raw_input={"command": command})
-        match update:
-            case {"data": str(data)}:
-                await self._stream(call, call.decoder.decode(terminal_bytes(data)))
-            case {"output": {"data": str(data)}}:
-                whole = terminal_bytes(data).decode(errors="replace")
-                if whole.startswith(call.output):
-                    await self._stream(call, whole[len(call.output) :])
-            case _:
-                pass
-        match update.get("exitStatus"):
-            case {"exitCode": int(code)}:
-                call.state = replace(call.state, exit_code=code)
-            case _:
-                pass
-
-    async def _complete(self, call: ShownCall, status: ItemStatus) -> None:
-        assert call.item is not None
-        if status == "failed" and call.state.call_id in self._permissions.declined:
-            status = "declined"
-        call.item = completed_item(call.item, call.state, status, call.output)
-        await self._turn.complete(call.item)
-
-    async def _end_calls(self) -> None:
-        """Calls that the agent never told the end of. Some tell none; the turn went on behind them."""
-        for call in self._calls.values():
-            if call.item is not None and call.item.status == "running":
-                declined = call.state.call_id in self._permissions.declined
-                await self._complete(call, "failed" if declined else "completed")
 
     async def _report_usage(self, answer: Json) -> None:
         match answer:

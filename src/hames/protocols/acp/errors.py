@@ -7,6 +7,7 @@ from hames.domain.errors import (
     InvalidCommand,
     Misconfigured,
     NotFound,
+    NotPermitted,
     ProviderError,
     QueueFull,
     StorageFailed,
@@ -37,7 +38,7 @@ def error_code(error: HarnessError) -> int:
             return RESOURCE_NOT_FOUND
         case AuthRequired() | Misconfigured():
             return AUTH_REQUIRED
-        case TurnBusy() | QueueFull() | ThreadInUse() | ThreadReadOnly():
+        case TurnBusy() | QueueFull() | ThreadInUse() | ThreadReadOnly() | NotPermitted():
             return INVALID_REQUEST
         case StorageFailed():
             return INTERNAL_ERROR

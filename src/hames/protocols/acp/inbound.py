@@ -71,6 +71,7 @@ def client_features(params: Params) -> ClientFeatures:
     elicitation = _at(told, "elicitation")
     return ClientFeatures(
         read_files=_at(told, "fs", "readTextFile") is True,
+        write_files=_at(told, "fs", "writeTextFile") is True,
         notices=isinstance(_at(told, "session", "notices"), dict),
         compaction=isinstance(_at(told, "session", "compaction"), dict),
         terminal_output=_at(told, "_meta", "terminal_output") is True,
@@ -92,6 +93,14 @@ def session_id(params: Params) -> ThreadId:
     if not isinstance(found, str) or not found:
         raise InvalidCommand("sessionId: must be a string that is not empty")
     return ThreadId(found)
+
+
+def cancelled_call(params: Params) -> tuple[ThreadId, str]:
+    """The session and the tool call, or its terminal: both have the id of the item."""
+    named = params.get("toolCallId" if "toolCallId" in params else "terminalId")
+    if not isinstance(named, str) or not named:
+        raise InvalidCommand("toolCallId or terminalId: must be a string that is not empty")
+    return session_id(params), named
 
 
 def new_session(params: Params) -> CreateThread:

@@ -66,6 +66,7 @@ class ClientFeatures(Value):
     """What the client said in `initialize` that it can do."""
 
     read_files: bool = False
+    write_files: bool = False
     notices: bool = False
     compaction: bool = False
     terminal_output: bool = False

@@ -14,7 +14,7 @@ from hames.domain.ids import ThreadId
 from hames.domain.state import ThreadState
 from hames.protocols.acp.outbound import Outbound
 from hames.protocols.acp.permissions import decode_elicitation, decode_permission, elicitation, is_cancelled
-from hames.protocols.session import Action, ClientReply, Execute, ReadClientFile
+from hames.protocols.session import Action, ClientReply, Execute, ReadClientFile, WriteClientFile
 
 
 class _Asked(NamedTuple):
@@ -31,6 +31,8 @@ class ClientQuestions:
         self._asked: dict[str, _Asked] = {}
         self._files: dict[str, float] = {}
         """Deadlines of requests for files, by request id."""
+        self.is_silent = False
+        """It left a request for a file unanswered, so no tool asks it for others before its next prompt."""
 
     def ask_permissions(self, out: Outbound, state: ThreadState) -> None:
         """Asks about every approval that waits and was not asked about yet."""
@@ -47,10 +49,29 @@ class ClientQuestions:
                 params = out.permission(state, approval)
                 self._send(self._rpc.ask("session/request_permission", params, approval.id))
 
-    def ask_file(self, request_id: str, request: ReadClientFile, deadline: float) -> None:
+    def can_ask_files(self, out: Outbound | None) -> bool:
+        """Only version 1 has requests for files."""
+        if out is None or out.version != 1:
+            return False
+        return out.client.read_files or out.client.write_files
+
+    def ask_file(
+        self, out: Outbound | None, request_id: str, request: ReadClientFile | WriteClientFile, deadline: float
+    ) -> bool:
+        """False: the client does not offer it."""
+        if out is None or not self.can_ask_files(out):
+            return False
         params = {"sessionId": request.thread_id, "path": request.path}
-        self._send(self._rpc.ask("fs/read_text_file", params, request_id))
+        match request:
+            case ReadClientFile() if out.client.read_files:
+                line = self._rpc.ask("fs/read_text_file", params, request_id)
+            case WriteClientFile(text=text) if out.client.write_files:
+                line = self._rpc.ask("fs/write_text_file", {**params, "content": text}, request_id)
+            case _:
+                return False
+        self._send(line)
         self._files[request_id] = deadline
+        return True
 
     def receive(self, response: JsonRpcResponse) -> Sequence[Action]:
         if self._files.pop(response.request_id, None) is not None:
@@ -85,6 +106,7 @@ class ClientQuestions:
 
     def expire(self, now: float) -> list[Action]:
         late = [request_id for request_id, deadline in self._files.items() if deadline <= now]
+        self.is_silent = self.is_silent or bool(late)
         for request_id in late:
             self.withdraw(request_id)
         return [ClientReply(request_id=one, error="the client did not answer in time") for one in late]

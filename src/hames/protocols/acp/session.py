@@ -4,7 +4,7 @@ The version is the one that `initialize` agreed on. In v1 `session/prompt` is an
 its message is part of the conversation. What comes in waits for earlier requests, except answers to our own requests.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from hames import __version__
@@ -44,16 +44,18 @@ from hames.domain.items import TextInput, UserMessage
 from hames.domain.json import Json
 from hames.domain.options import Settings
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
-from hames.ports import Models
+from hames.ports import ClientToolCall, Models
 from hames.protocols.acp import inbound
-from hames.protocols.acp.errors import REQUEST_CANCELLED, error_code, turn_error_code
+from hames.protocols.acp.errors import REQUEST_CANCELLED, turn_error_code
 from hames.protocols.acp.messages import v1 as m1
 from hames.protocols.acp.messages import v2 as m2
 from hames.protocols.acp.options import OptionMenu, mode_overrides
-from hames.protocols.acp.outbound import Outbound, Update, cursor, session_page, stop_reason, turn_failure
+from hames.protocols.acp.outbound import Outbound, cursor, session_page, stop_reason, turn_failure
+from hames.protocols.acp.output import AcpOutput
 from hames.protocols.acp.prompts import OwnPrompt, OwnPrompts
 from hames.protocols.acp.questions import ClientQuestions
 from hames.protocols.acp.sign_in import SignIn
+from hames.protocols.acp.tool_calls import check_cancel
 from hames.protocols.acp.updates.v1 import OutboundV1
 from hames.protocols.acp.updates.v2 import OutboundV2
 from hames.protocols.session import (
@@ -64,8 +66,6 @@ from hames.protocols.session import (
     Execute,
     Follow,
     Outcome,
-    ReadClientFile,
-    Session,
     Unfollow,
 )
 
@@ -80,17 +80,16 @@ class _Pending(NamedTuple):
     detail: Json = None
 
 
-class AcpSession(Session):
+class AcpSession(AcpOutput):
     def __init__(self, models: Models, defaults: Settings) -> None:
         """`defaults` is what a new thread runs with."""
+        super().__init__(JsonRpcPeer(RULES, METHODS))
         self._models = models
         self._sign_in = SignIn(models, defaults)
-        self._rpc = JsonRpcPeer(RULES, METHODS)
         self._out: Outbound | None = None
         """Speaks the version that was agreed on."""
         self._in_use = False
         """Something was asked in that version: it stays."""
-        self._output: list[bytes] = []
         self._threads: dict[ThreadId, Settings] = {}
         """The threads that the client is told of."""
         self._prompts = OwnPrompts()
@@ -168,6 +167,7 @@ class AcpSession(Session):
                 command, cwd = inbound.list_sessions(params)
                 return [Execute(command=command, context=_Pending(request, cwd))]
             case "session/prompt":
+                self._questions.is_silent = False
                 command = inbound.prompt(params)
                 told = [] if command.thread_id in self._threads else [Follow(thread_id=command.thread_id)]
                 return [*told, Execute(command=command, context=pending)]
@@ -186,8 +186,9 @@ class AcpSession(Session):
                 if thread_id in self._threads:
                     return [self._choose(thread_id, option, value, self._threads[thread_id], request)]
                 return [Execute(command=ReadThread(thread_id=thread_id), context=_Pending(request, (option, value)))]
-            case _:  # tool_call/cancel, terminal/cancel: no tool call and no terminal says that it can be cancelled
-                raise InvalidCommand("this cannot be cancelled by itself; use session/cancel")
+            case _:  # tool_call/cancel, terminal/cancel
+                thread_id, item_id = inbound.cancelled_call(params)
+                return [Execute(command=ReadThread(thread_id=thread_id), context=_Pending(request, item_id))]
 
     def _initialize(self, request: JsonRpcRequest) -> Sequence[Action]:
         if self._in_use:  # until then a client may ask for another version, or offer more
@@ -279,6 +280,13 @@ class AcpSession(Session):
                 self._answer(request, self._out.options(outcome))
             case "session/close", _:
                 pass  # answered when the turn has ended
+            case "tool_call/cancel" | "terminal/cancel", ThreadState():
+                try:
+                    check_cancel(outcome, detail)
+                except HarnessError as error:
+                    self._refuse(request, error)
+                else:
+                    self._answer(request, {})
             case _:
                 self._answer(request, {})
         return []
@@ -308,9 +316,13 @@ class AcpSession(Session):
             self._update(state.id, out.before_opened(state, is_new=is_new))
             self._answer(request, out.opened(state, is_new=is_new))
             self._update(state.id, [*out.after_opened(state), *out.greeting(state)])
-        if self._out is not None:
-            self._questions.ask_permissions(self._out, state)
+        self._ask_permissions(state)
         return []
+
+    def _ask_permissions(self, state: ThreadState) -> None:
+        """Nobody is asked who may not answer."""
+        if self._out is not None and self.can_answer:
+            self._questions.ask_permissions(self._out, state)
 
     def failed(self, action: Action, error: HarnessError) -> Sequence[Action]:
         if not isinstance(action, Execute | Follow) or not isinstance(pending := action.context, _Pending):
@@ -355,7 +367,7 @@ class AcpSession(Session):
         self._update(thread_id, self._out.project(change, own=own))
         match event:
             case ApprovalRequested():
-                self._questions.ask_permissions(self._out, change.after)
+                self._ask_permissions(change.after)
             case PromptRemoved(prompt_id=prompt_id) if change.before.running is not None or change.before.queue_held:
                 if waiting := self._prompts.queued.pop(prompt_id, None):  # taken back, and not started
                     self._answer_cancelled(waiting.request)
@@ -400,11 +412,15 @@ class AcpSession(Session):
     # -- questions to the client
 
     def ask(self, request_id: str, request: ClientRequest, deadline: float) -> bool:
-        can_read = isinstance(self._out, OutboundV1) and self._out.client.read_files
-        if not isinstance(request, ReadClientFile) or not can_read:
+        if isinstance(request, ClientToolCall):
             return False
-        self._questions.ask_file(request_id, request, deadline)
-        return True
+        return self._questions.ask_file(self._out, request_id, request, deadline)
+
+    def editor_rank(self, thread_id: ThreadId) -> int:
+        """The editor in which the turn was started comes first."""
+        if thread_id not in self._threads or self._questions.is_silent or not self._questions.can_ask_files(self._out):
+            return 0
+        return 1 if self._prompts.running_on(thread_id) is None else 2
 
     def withdraw(self, request_id: str) -> None:
         self._questions.withdraw(request_id)
@@ -415,28 +431,6 @@ class AcpSession(Session):
     def expire(self, now: float) -> Sequence[Action]:
         actions, self._later = self._later, []
         return [*actions, *self._questions.expire(now)]
-
-    # -- output
-
-    def take_output(self) -> bytes:
-        data, self._output = b"".join(self._output), []
-        return data
-
-    def _send(self, line: bytes) -> None:
-        self._output.append(line)
-
-    def _answer(self, request: JsonRpcRequest, result: Json) -> None:
-        self._output.append(self._rpc.result(request, result))
-
-    def _fail(self, request: JsonRpcRequest, code: int, message: str) -> None:
-        self._output.append(self._rpc.error(request, code, message))
-
-    def _refuse(self, request: JsonRpcRequest, error: HarnessError) -> None:
-        self._fail(request, error_code(error), str(error))
-
-    def _update(self, thread_id: ThreadId, updates: Iterable[Update]) -> None:
-        for update in updates:
-            self._output.append(self._rpc.notification("session/update", {"sessionId": thread_id, "update": update}))
 
 
 def _follow(opening: inbound.OpenSession, pending: _Pending) -> Follow:

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import assert_never
 
+from hames.domain.errors import InvalidCommand, NotFound
+from hames.domain.ids import ItemId
 from hames.domain.items import (
     Artifact,
     CommandExecution,
@@ -15,6 +17,7 @@ from hames.domain.items import (
     WebSearch,
 )
 from hames.domain.json import Json
+from hames.domain.state import ThreadState
 from hames.domain.value import Value
 from hames.protocols.acp.messages.v1 import Diff, ToolCallLocation, ToolKind
 
@@ -76,6 +79,18 @@ def tool_view(item: ToolItem) -> ToolView:
             return ToolView(title=_title(title or path), name="artifact", kind="other", locations=places)
         case _ as never:
             assert_never(never)
+
+
+def check_cancel(state: ThreadState, item_id: str) -> None:
+    """Whether a request to cancel one call can be answered. Raises `HarnessError`.
+
+    None of our calls says that it can be cancelled by itself (`capabilities.cancel`), so only one that has ended can.
+    """
+    item = state.item(ItemId(item_id))
+    if not isinstance(item, ToolItem):
+        raise NotFound(f"no tool call {item_id!r} in this session")
+    if item.status == "running":
+        raise InvalidCommand("this call cannot be cancelled by itself; use session/cancel")
 
 
 def _title(text: str) -> str:

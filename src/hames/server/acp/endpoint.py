@@ -79,9 +79,10 @@ class AcpEndpoint:
 
     def endpoints(self) -> Sequence[Endpoint]:
         return [
-            endpoint(f"POST {ACP}", self._post, needs="driver", code=202),
+            # An observer may connect: what a message needs is decided where it is carried out (`Principal.execute`).
+            endpoint(f"POST {ACP}", self._post, needs="observer", code=202),
             endpoint(f"GET {ACP}", self._get, media="text/event-stream"),
-            endpoint(f"DELETE {ACP}", self._delete, needs="driver", code=202),
+            endpoint(f"DELETE {ACP}", self._delete, needs="observer", code=202),
         ]
 
     # -- requests
