@@ -72,6 +72,12 @@ PLAIN_HTTP = (
     " HTTPS (--tls-cert, --tls-key)"
 )
 HTTPS = "other devices can connect with a token, over HTTPS. Named tokens with roles: hames tokens add NAME --role ROLE"
+V1_POLICY: dict[ApprovalPolicy, str] = {
+    "never": "clients of /v1 and /agui are never asked; commands stay in the sandbox (never)",
+    "onRequest": "clients of /v1 and /agui are asked before anything leaves the sandbox (onRequest)",
+    "unlessTrusted": "clients of /v1 and /agui are asked about risky actions (unlessTrusted)",
+    "always": "clients of /v1 and /agui are asked every time (always)",
+}
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXIT_SECONDS = 12.0
 """After that the process ends, whatever hangs. The log is whole at any moment."""
@@ -103,7 +109,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="POLICY",
         choices=get_args(ApprovalPolicy),
         help="the approval policy of threads that clients of /v1 (OpenAI's APIs) and /agui (AG-UI) start:"
-        " never, onRequest, unlessTrusted or always (default: as for every thread)",
+        " never, onRequest, unlessTrusted or always (default: v1_policy in config.toml, else as for every thread)",
     )
 
 
@@ -201,10 +207,11 @@ async def _serve(options: Options, address: Address, token: str | None, args: Na
         opening = open_node(options, node_options(args, named, works=not args.no_work))
     else:
         opening = open_engine(options, store=files, leaves_turns=True)
+    policy: ApprovalPolicy | None = args.v1_policy or options.v1_policy or None
     async with (
         opening as engine,
         serve_engine(
-            engine, options, address, token=token, git_changes=_git_changes(args), api_policy=args.v1_policy
+            engine, options, address, token=token, git_changes=_git_changes(args), api_policy=policy
         ) as server,
         traced(engine, options),
     ):
@@ -254,6 +261,7 @@ async def _welcome(server: Server, options: Options, model: str, address: Addres
         *([("", "this link works once, on whichever device opens it first")] if server.service.keyring else []),
         ("workspace", visible(str(options.cwd))),
         ("model", model),
+        *([("v1 policy", V1_POLICY[policy])] if (policy := server.service.extras.api_policy) is not None else []),
         *(_runner_rows(options, runner, model) if runner else [("sandbox", await _sandbox(options))]),
         *(("warning", visible(warning)) for warning in options.warnings),
         ("devices", OTHER_DEVICES if address.is_loopback else HTTPS if address.tls_cert else PLAIN_HTTP),

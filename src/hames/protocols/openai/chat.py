@@ -26,6 +26,7 @@ from hames.protocols.openai.tools import ClientTools
 from hames.protocols.run_session import RunAnswer
 
 DONE = b"data: [DONE]\n\n"
+NO_POLICY = "(A server that is started with `hames serve --v1-policy never` asks nothing and stays in the sandbox.)"
 _DECISIONS: dict[str, Decision] = {"approve": "once", "always": "always", "reject": "reject"}
 
 
@@ -95,7 +96,8 @@ class ChatSession(ApiSession):
 
     def asks(self, approvals: Sequence[Approval]) -> None:
         questions = "\n\n".join(approval_question(one) for one in approvals)
-        self._finish("stop", f"[approval needed] {questions}\n\nReply with approve, always or reject.", [])
+        hint = "" if self.policy is not None else f" {NO_POLICY}"
+        self._finish("stop", f"[approval needed] {questions}\n\nReply with approve, always or reject.{hint}", [])
 
     def ended(self, turn: Turn) -> None:
         if turn.status == "failed" and turn.error is not None:

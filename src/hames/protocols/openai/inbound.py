@@ -336,7 +336,7 @@ def _input_item(item: Json, where: str, system: list[str]) -> Iterator[Entry]:
             yield UserDecides(approval_id=name, approve=approve, reason=reason if isinstance(reason, str) else "")
         case {"type": "reasoning" | "mcp_call" | "mcp_approval_request" | "mcp_list_tools"}:
             pass  # our own words, which the thread has
-        case {"type": "item_reference", "id": str(name)}:
+        case {"type": "item_reference", "id": str(name)} if name:
             yield ItemReference(name=name)
         case _:
             kind = item.get("type") if isinstance(item, dict) else None
