@@ -1,4 +1,4 @@
-"""Clients of OpenAI's APIs as they are, against `/v1` of `hames serve`. What they are configured with is in the docs."""
+"""Clients of OpenAI's APIs as they are, against `/v1` of `hames serve`. The docs have what they are configured with."""
 
 import json
 import venv
