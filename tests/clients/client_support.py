@@ -61,6 +61,8 @@ TOOL_REPLIES: dict[str, tuple[ServerTalk, ServerTalk]] = {
     "Add them": (use(("mcp__test__add", {"a": 40, "b": 2})), talk("It is forty-two.")),
     "Plan": (use(("plan", {"entries": STEPS})), talk("That is the plan.")),
     "Weather": (use(("weather", {"city": "Oslo"})), talk("It is sunny.")),
+    "Run it at home": (use(("exec_command", {"cmd": "echo home-$((6 * 7))"})), talk("It ran at home.")),
+    "Read at home": (use(("read", {"filePath": "home.txt"})), talk("It was read at home.")),
 }
 """By prompt: what the model does first, and what it says when the tool has answered."""
 TEXT_REPLIES: dict[str, ServerTalk] = {

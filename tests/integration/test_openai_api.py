@@ -289,8 +289,8 @@ async def test_a_client_that_goes_interrupts_its_turn(tmp_path: Path) -> None:
         ("chat/completions", {"messages": [{"role": "user", "content": "x"}], "model": "no/such"}, 404),
         ("responses", {"input": ""}, 400),
         ("responses", {"input": "x", "conversation": "c"}, 400),
-        ("responses", {"input": "x", "tools": [{"type": "web_search"}]}, 400),
-        ("responses", {"input": [{"type": "item_reference", "id": "x"}]}, 400),
+        ("responses", {"input": "x", "tools": [{"type": "file_search"}]}, 400),
+        ("responses", {"input": [{"type": "item_reference"}]}, 400),
         ("responses", {"input": "x", "previous_response_id": "nonsense"}, 404),
     ],
 )

@@ -78,6 +78,12 @@ LOCAL_TOKENS = (
     "named tokens that were made on this machine are not used with --store: all its servers use those that"
     " `hames tokens add NAME --role ROLE --store URL` makes"
 )
+V1_POLICY: dict[ApprovalPolicy, str] = {
+    "never": "clients of /v1 and /agui are never asked; commands stay in the sandbox (never)",
+    "onRequest": "clients of /v1 and /agui are asked before anything leaves the sandbox (onRequest)",
+    "unlessTrusted": "clients of /v1 and /agui are asked about risky actions (unlessTrusted)",
+    "always": "clients of /v1 and /agui are asked every time (always)",
+}
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXIT_SECONDS = 12.0
 """After that the process ends, whatever hangs. The log is whole at any moment."""
@@ -109,7 +115,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="POLICY",
         choices=get_args(ApprovalPolicy),
         help="the approval policy of threads that clients of /v1 (OpenAI's APIs) and /agui (AG-UI) start:"
-        " never, onRequest, unlessTrusted or always (default: as for every thread)",
+        " never, onRequest, unlessTrusted or always (default: v1_policy in config.toml, else as for every thread)",
     )
 
 
@@ -218,6 +224,7 @@ async def _serve(options: Options, address: Address, token: str | None, args: Na
         opening = open_node(options, node, store=store)
     else:
         opening = open_engine(options, store=files, leaves_turns=True)
+    policy: ApprovalPolicy | None = args.v1_policy or options.v1_policy or None
     async with (
         opening as engine,
         serve_engine(
@@ -226,7 +233,7 @@ async def _serve(options: Options, address: Address, token: str | None, args: Na
             address,
             token=token,
             git_changes=_git_changes(args),
-            api_policy=args.v1_policy,
+            api_policy=policy,
             shared=shared,
         ) as server,
         traced(engine, options),
@@ -277,6 +284,7 @@ async def _welcome(server: Server, options: Options, model: str, address: Addres
         *([("", "this link works once, on whichever device opens it first")] if server.service.keyring else []),
         ("workspace", visible(str(options.cwd))),
         ("model", model),
+        *([("v1 policy", V1_POLICY[policy])] if (policy := server.service.extras.api_policy) is not None else []),
         *(_runner_rows(options, runner, model) if runner else [("sandbox", await _sandbox(options))]),
         *(("warning", visible(warning)) for warning in options.warnings),
         *([("warning", LOCAL_TOKENS)] if _has_unused_tokens(server, options) else []),

@@ -12,6 +12,7 @@ _KEYS: Final[dict[str, tuple[type | tuple[type, ...], Json]]] = {
     "rules": (list, []),
     "approval_deadline": (int, 0),
     "approval_default": (str, "reject"),
+    "v1_policy": (str, ""),
     "after_crash": (str, "go_on"),
     "sandbox": ((str, dict), "workspaceWrite"),
     "allow_degraded": (bool, False),

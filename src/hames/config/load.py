@@ -6,7 +6,7 @@ Keys and endpoints come from the process environment or the user's own file, nev
 import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, Literal, TypeVar, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -66,6 +66,9 @@ class Options(Value):
     """After how many seconds without an answer an approval gets the answer `approval_default`. 0: it waits."""
     approval_default: DefaultAnswer = "reject"
     """The answer of an approval whose deadline passed: `reject`, or `once`, which allows it this time."""
+    v1_policy: ApprovalPolicy | Literal[""] = ""
+    """The `approval_policy` of threads that clients of `/v1` (OpenAI's APIs) and `/agui` (AG-UI) start over `hames
+    serve`. Without it they ask as every thread does. `--v1-policy` takes precedence."""
     after_crash: AfterCrash = "go_on"
     """What happens to a turn when Hames stopped before the turn ended: it goes on when the thread is opened again
     (`go_on`), you are asked first (`ask`), or it ends (`end`)."""
@@ -219,6 +222,7 @@ def _load(cwd: Path, flags: Mapping[str, Json], environment: Mapping[str, str], 
         approval_default=valued(
             "approval_default", lambda set_: _word("approval_default", set_, get_args(DefaultAnswer))
         ),
+        v1_policy=valued("v1_policy", lambda one: one.value and _word("v1_policy", one, get_args(ApprovalPolicy))),
         after_crash=valued("after_crash", lambda setting: _word("after_crash", setting, get_args(AfterCrash))),
         sandbox=sandbox,
         allow_degraded=settings["allow_degraded"].value,

@@ -20,10 +20,13 @@ from hames.protocols.describe import approval_question
 from hames.protocols.openai.conversation import turn_text
 from hames.protocols.openai.errors import turn_error
 from hames.protocols.openai.inbound import ApiRequest, read_chat
-from hames.protocols.openai.session import ApiSession, argument_text, prompt_tokens, usage_between
+from hames.protocols.openai.responses import answer_call
+from hames.protocols.openai.session import ApiSession, prompt_tokens, usage_between
+from hames.protocols.openai.tools import ClientTools
 from hames.protocols.run_session import RunAnswer
 
 DONE = b"data: [DONE]\n\n"
+NO_POLICY = "(A server that is started with `hames serve --v1-policy never` asks nothing and stays in the sandbox.)"
 _DECISIONS: dict[str, Decision] = {"approve": "once", "always": "always", "reject": "reject"}
 
 
@@ -37,6 +40,8 @@ class ChatSession(ApiSession):
         self._said = ""
         self._streamed: dict[ItemId, int] = {}
         self._last: ItemId | None = None
+        self._newest: AgentMessage | None = None
+        """Of an answer that a program reads, the newest message: the last one is the answer."""
 
     def typed_answers(self) -> tuple[RunAnswer, ...]:
         if self.state is None or not self.state.approvals:
@@ -62,6 +67,9 @@ class ChatSession(ApiSession):
 
     def project(self, change: Change) -> None:
         match change.record.event:
+            case ItemDelta() | ItemCompleted() if self.request.has_one_answer:
+                item = change.record.event.item if isinstance(change.record.event, ItemCompleted) else None
+                self._newest = item if isinstance(item, AgentMessage) else self._newest
             case ItemDelta(stream="text", item_id=item_id, text=text):
                 if isinstance(change.after.item(item_id), AgentMessage):
                     self._text(item_id, text)
@@ -83,19 +91,13 @@ class ChatSession(ApiSession):
 
     def called(self, calls: Sequence[ToolCall]) -> None:
         self.keys = {f"call:{one.call_id}" for one in calls}
-        made: list[Json] = [
-            {
-                "id": one.call_id,
-                "type": "function",
-                "function": {"name": one.name, "arguments": argument_text(one.arguments)},
-            }
-            for one in calls
-        ]
-        self._finish("tool_calls", "", made)
+        own = ClientTools(self.state)
+        self._finish("tool_calls", "", [own.tool_call(one) for one in calls])
 
     def asks(self, approvals: Sequence[Approval]) -> None:
         questions = "\n\n".join(approval_question(one) for one in approvals)
-        self._finish("stop", f"[approval needed] {questions}\n\nReply with approve, always or reject.", [])
+        hint = "" if self.policy is not None else f" {NO_POLICY}"
+        self._finish("stop", f"[approval needed] {questions}\n\nReply with approve, always or reject.{hint}", [])
 
     def ended(self, turn: Turn) -> None:
         if turn.status == "failed" and turn.error is not None:
@@ -107,12 +109,26 @@ class ChatSession(ApiSession):
                 self.status = status
                 self.write(encode(body))
             return
+        if self._newest is not None and turn.status == "completed" and self.request.answer_tool:
+            call = answer_call(turn, self.request.answer_tool, self._newest)
+            self._finish("tool_calls", "", [ClientTools().tool_call(call)])
+            return
+        if self._newest is not None and self.request.stream:
+            self._said = self._newest.text
+            self._chunk({"content": self._said})
         self._finish("stop", "", [])
+
+    def _text_so_far(self, turn: Turn) -> str:
+        if self.request.answer_tool:
+            return ""
+        if self.request.has_one_answer:
+            return self._newest.text if self._newest is not None and turn.status != "running" else ""
+        return self._said if self.request.stream else turn_text(turn, self.first_item)
 
     def _finish(self, reason: str, more: str, calls: list[Json]) -> None:
         assert self.state is not None
         turn = self.state.turns[-1]
-        text = self._said if self.request.stream else turn_text(turn, self.first_item)
+        text = self._text_so_far(turn)
         if more:
             more = f"\n\n{more}" if text else more
         key = self.note_key(text + more)

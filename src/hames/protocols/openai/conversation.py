@@ -44,7 +44,13 @@ class UserDecides(Value):
     reason: str = ""
 
 
-Entry = UserSays | AssistantSays | AssistantCalls | ToolSays | UserDecides
+class ItemReference(Value):
+    """An item of an earlier response, by the id that it had there. It names the thread as well."""
+
+    name: str
+
+
+Entry = UserSays | AssistantSays | AssistantCalls | ToolSays | UserDecides | ItemReference
 
 
 class Conversation(Value):
@@ -64,6 +70,11 @@ class Conversation(Value):
     @property
     def decisions(self) -> tuple[UserDecides, ...]:
         return tuple(entry for entry in self.new if isinstance(entry, UserDecides))
+
+    @property
+    def reference(self) -> str:
+        """The last item that is named and not sent."""
+        return next((one.name for one in reversed(self.earlier) if isinstance(one, ItemReference)), "")
 
     @property
     def key(self) -> str:
@@ -96,16 +107,15 @@ class Conversation(Value):
                 case ToolSays(result=result):
                     text = f"[result of the tool call: {result.text}]"
                     messages.append(PastMessage(role="user", content=(TextInput(text=text),)))
-                case UserDecides():
+                case UserDecides() | ItemReference():
                     pass
         return (PastTurn(messages=tuple(messages)),) if messages else ()
 
 
 def split(entries: Sequence[Entry]) -> Conversation:
     """Cuts a conversation behind the last word of the assistant."""
-    end = max(
-        (number for number, one in enumerate(entries, 1) if isinstance(one, AssistantSays | AssistantCalls)), default=0
-    )
+    spoken = (AssistantSays, AssistantCalls, ItemReference)
+    end = max((number for number, one in enumerate(entries, 1) if isinstance(one, spoken)), default=0)
     return Conversation(earlier=tuple(entries[:end]), new=tuple(entries[end:]))
 
 
@@ -173,6 +183,25 @@ def is_candidate(meta: object, first: str) -> bool:
 def response_id(thread_id: ThreadId, turn_id: TurnId, first_item: int) -> str:
     """Names a response for good: nothing about it has to be remembered."""
     return f"resp_{thread_id}.{turn_id}.{first_item}"
+
+
+def item_name(kind: str, thread_id: ThreadId | None, name: str) -> str:
+    """The id of an output item. A client may send it in the place of the item (`item_reference`)."""
+    return f"{kind}_{thread_id or ''}.{name}"
+
+
+def read_item_name(name: str) -> tuple[ThreadId, str] | None:
+    kind, _, rest = name.partition("_")
+    thread_id, _, item = rest.partition(".")
+    return (ThreadId(thread_id), item) if kind and thread_id and item else None
+
+
+def referenced_turn(state: ThreadState, name: str) -> TurnId | None:
+    """The turn that has this item, by the item's id or by that of its call."""
+    for turn in reversed(state.turns):
+        if any(name in (item.id, getattr(item, "call_id", None)) for item in turn.items):
+            return turn.id
+    return None
 
 
 def read_response_id(name: str) -> tuple[ThreadId, TurnId, int] | None:

@@ -1,7 +1,7 @@
 """What a client of OpenAI's APIs sends, as values. Each member reaches somebody, is ignored by name, or is refused."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
@@ -10,30 +10,30 @@ from hames.codecs.jsontext import Repeated, Unreadable, parse, torn, whole
 from hames.domain.errors import InvalidCommand
 from hames.domain.items import ImageInput, Picture, TextInput, ToolResult, UserInput
 from hames.domain.json import NOTHING, Json
-from hames.domain.options import ClientTool, Overrides
+from hames.domain.options import Overrides
 from hames.domain.value import Value
 from hames.protocols.openai.conversation import (
     AssistantCalls,
     AssistantSays,
     Conversation,
     Entry,
+    ItemReference,
     ToolSays,
     UserDecides,
     UserSays,
     split,
 )
 from hames.protocols.openai.errors import UnknownParameter
+from hames.protocols.openai.tools import RequestTools, read_tools
 
 DEFAULT_MODEL = "hames"
 """The model that the server was started with."""
 MOST_ENTRIES = 5_000
-MOST_TOOLS = 128
 
 _SAMPLING = frozenset(
     {
         "temperature",
         "top_p",
-        "top_logprobs",
         "seed",
         "stop",
         "logit_bias",
@@ -61,6 +61,7 @@ _BOOKKEEPING = frozenset(
         "access_programs",
         "context_management",
         "prediction",
+        "client_metadata",
     }
 )
 IGNORED = _SAMPLING | _BOOKKEEPING
@@ -80,6 +81,7 @@ _CHAT = frozenset(
         "store",
         "n",
         "logprobs",
+        "top_logprobs",
         "modalities",
     }
 )
@@ -98,6 +100,7 @@ _RESPONSES = frozenset(
         "text",
         "reasoning",
         "metadata",
+        "top_logprobs",
     }
 )
 
@@ -117,7 +120,14 @@ class ApiRequest(Value):
     tools: Json = ()
     store: bool = True
     instructions: str | None = None
+    answer_tool: str = ""
+    """The client's tool that the answer is a call of."""
     ignored: tuple[str, ...] = ()
+
+    @property
+    def has_one_answer(self) -> bool:
+        """Whether a program reads the answer: then nothing that is said on the way may stand before it."""
+        return self.output_schema is not NOTHING
 
 
 def read_json(body: bytes) -> dict[str, Json]:
@@ -136,9 +146,8 @@ def read_chat(body: bytes) -> ApiRequest:
     """A body of `/v1/chat/completions`. Raises `InvalidCommand`."""
     given = read_json(body)
     ignored = _check_members(given, _CHAT)
-    for name, only in (("n", 1), ("logprobs", False), ("modalities", ["text"])):
-        if given.get(name) not in (None, only):
-            raise UnknownParameter(f"{name}: only {json.dumps(only)} is supported", name)
+    _check_only(given, ("n", 1), ("logprobs", False), ("top_logprobs", 0), ("modalities", ["text"]))
+    tools = read_tools(given, is_chat=True)
     messages = given.get("messages")
     if not isinstance(messages, list) or not messages:
         raise UnknownParameter("messages: must be a list of messages", "messages")
@@ -152,11 +161,12 @@ def read_chat(body: bytes) -> ApiRequest:
     return ApiRequest(
         model=_model(given),
         conversation=split(entries),
-        overrides=_overrides(given, system, _chat_tools(given), given.get("reasoning_effort")),
+        overrides=_overrides(given, system, tools, given.get("reasoning_effort")),
         stream=_flag(given, "stream"),
         include_usage=isinstance(options, dict) and options.get("include_usage") is True,
-        output_schema=_chat_format(given.get("response_format")),
-        ignored=ignored,
+        output_schema=_chat_format(given.get("response_format")) if not tools.answer else tools.schema,
+        answer_tool=tools.answer,
+        ignored=(*ignored, *tools.ignored),
     )
 
 
@@ -186,23 +196,34 @@ def read_responses(body: bytes) -> ApiRequest:
     text, reasoning = given.get("text"), given.get("reasoning")
     effort = reasoning.get("effort") if isinstance(reasoning, dict) else None
     background = _flag(given, "background")
+    _check_only(given, ("top_logprobs", 0))
+    tools = read_tools(given, is_chat=False)
     if background and given.get("store") is False:
         raise UnknownParameter("background: needs store", "background")
     return ApiRequest(
         model=_model(given),
         # With the response that it follows named, everything here is new.
         conversation=Conversation(new=tuple(entries)) if previous else split(entries),
-        overrides=_overrides(given, system, _tools(given, "tools", lambda tool: tool), effort),
+        overrides=_overrides(given, system, tools, effort),
         stream=_flag(given, "stream"),
         background=background,
         previous=previous or "",
-        output_schema=_text_format(text.get("format") if isinstance(text, dict) else None),
+        output_schema=_text_format(text.get("format") if isinstance(text, dict) else None)
+        if not tools.answer
+        else tools.schema,
+        answer_tool=tools.answer,
         metadata=given.get("metadata"),
         tools=given.get("tools") or [],
         store=given.get("store") is not False,
         instructions=instructions,
-        ignored=ignored,
+        ignored=(*ignored, *tools.ignored),
     )
+
+
+def _check_only(given: dict[str, Json], *pairs: tuple[str, Json]) -> None:
+    for name, only in pairs:
+        if given.get(name) not in (None, only):
+            raise UnknownParameter(f"{name}: only {json.dumps(only)} is supported", name)
 
 
 def _check_members(given: dict[str, Json], known: frozenset[str]) -> tuple[str, ...]:
@@ -226,59 +247,19 @@ def _flag(given: dict[str, Json], name: str) -> bool:
     return value is True
 
 
-def _overrides(given: dict[str, Json], system: list[str], tools: tuple[ClientTool, ...], effort: Json) -> Overrides:
+def _overrides(given: dict[str, Json], system: list[str], tools: RequestTools, effort: Json) -> Overrides:
     if effort is not None and not isinstance(effort, str):
         raise UnknownParameter("the reasoning effort must be a string", "reasoning")
-    choice = given.get("tool_choice")
-    if choice not in (None, "auto", "none"):
-        raise UnknownParameter(
-            "tool_choice: the agent chooses its tools; only auto and none are supported", "tool_choice"
-        )
+    told = [*system, tools.demand] if tools.demand else system
     return Overrides(
         model=_model(given),
-        instructions="\n\n".join(system),
-        client_tools=() if choice == "none" else tools,
+        instructions="\n\n".join(told),
+        client_tools=tools.tools,
         options=None if effort is None else {"reasoning_effort": effort},
     )
 
 
-# -- tools and formats
-
-
-def _chat_tools(given: dict[str, Json]) -> tuple[ClientTool, ...]:
-    def inner(tool: dict[str, Json]) -> Json:
-        return {"type": "function", **tool["function"]} if isinstance(tool.get("function"), dict) else None
-
-    return _tools(given, "tools", lambda tool: inner(tool) if tool.get("type") == "function" else tool)
-
-
-def _tools(given: dict[str, Json], where: str, inner: Callable[[dict[str, Json]], Json]) -> tuple[ClientTool, ...]:
-    tools = given.get(where)
-    if tools is None:
-        return ()
-    if not isinstance(tools, list) or len(tools) > MOST_TOOLS:
-        raise UnknownParameter(f"tools: must be a list of at most {MOST_TOOLS}", "tools")
-    found: list[ClientTool] = []
-    for number, one in enumerate(tools):
-        tool = inner(one) if isinstance(one, dict) else None
-        match tool:
-            case {"type": "function", "name": str(name)} if name:
-                schema = tool.get("parameters")
-                described = tool.get("description")
-                found.append(
-                    ClientTool(
-                        name=name,
-                        description=described if isinstance(described, str) else "",
-                        schema=schema if isinstance(schema, dict) else {"type": "object", "properties": {}},
-                    )
-                )
-            case _:
-                raise UnknownParameter(
-                    f"tools[{number}]: only function tools are supported; the agent has tools of its own", "tools"
-                )
-    if len({tool.name for tool in found}) < len(found):
-        raise UnknownParameter("tools: two of them have the same name", "tools")
-    return tuple(found)
+# -- formats
 
 
 def _chat_format(form: Json) -> Json:
@@ -319,7 +300,10 @@ def _chat_message(message: Json, where: str, system: list[str]) -> Iterator[Entr
                 yield AssistantSays(text=text)
             for call in message.get("tool_calls") or []:
                 match call:
-                    case {"id": str(name), "function": {"name": str(tool), "arguments": str(arguments)}}:
+                    case {"id": str(name), "function": {"name": str(tool), "arguments": str(arguments)}} | {
+                        "id": str(name),
+                        "custom": {"name": str(tool), "input": str(arguments)},
+                    }:
                         yield AssistantCalls(call_id=name, name=tool, arguments=arguments)
                     case _:
                         raise UnknownParameter(f"{where}.tool_calls: only function calls are supported", "messages")
@@ -338,17 +322,22 @@ def _input_item(item: Json, where: str, system: list[str]) -> Iterator[Entry]:
         case {"role": "assistant"}:
             if text := _plain(item.get("content"), where):
                 yield AssistantSays(text=text)
-        case {"type": "function_call", "call_id": str(name), "name": str(tool), "arguments": str(arguments)}:
+        case {"type": "function_call", "call_id": str(name), "name": str(tool), "arguments": str(arguments)} | {
+            "type": "custom_tool_call",
+            "call_id": str(name),
+            "name": str(tool),
+            "input": str(arguments),
+        }:
             yield AssistantCalls(call_id=name, name=tool, arguments=arguments)
-        case {"type": "function_call_output", "call_id": str(name)}:
+        case {"type": "function_call_output" | "custom_tool_call_output", "call_id": str(name)}:
             yield ToolSays(call_id=name, result=_result(item.get("output"), where))
         case {"type": "mcp_approval_response", "approval_request_id": str(name), "approve": bool(approve)}:
             reason = item.get("reason")
             yield UserDecides(approval_id=name, approve=approve, reason=reason if isinstance(reason, str) else "")
         case {"type": "reasoning" | "mcp_call" | "mcp_approval_request" | "mcp_list_tools"}:
             pass  # our own words, which the thread has
-        case {"type": "item_reference"}:
-            raise UnknownParameter(f"{where}: use previous_response_id in the place of item references", "input")
+        case {"type": "item_reference", "id": str(name)} if name:
+            yield ItemReference(name=name)
         case _:
             kind = item.get("type") if isinstance(item, dict) else None
             raise UnknownParameter(f"{where}: an item of type {kind!r} is not supported", "input")

@@ -1,7 +1,7 @@
 """The output of a response: its items in order, and the stream events that build them."""
 
 from hames.domain.approvals import Approval
-from hames.domain.ids import ItemId
+from hames.domain.ids import ItemId, ThreadId
 from hames.domain.items import (
     AgentMessage,
     Compaction,
@@ -14,7 +14,8 @@ from hames.domain.items import (
 )
 from hames.domain.json import Json
 from hames.protocols.describe import approval_question, intent_members, tool_arguments, tool_name
-from hames.protocols.openai.session import argument_text
+from hames.protocols.openai.conversation import item_name
+from hames.protocols.openai.tools import ClientTools, argument_text
 
 SERVER = "hames"
 """The label of the agent's own tools, which are shown as calls of an MCP server."""
@@ -23,8 +24,8 @@ Events = list[dict[str, Json]]
 
 
 class ResponseOutput:
-    def __init__(self, own_tools: frozenset[str]) -> None:
-        """`own_tools`: names of the tools that the client carries out. Their calls come at the end."""
+    def __init__(self, own_tools: ClientTools) -> None:
+        """`own_tools`: those that the client carries out. Their calls come at the end."""
         self.items: list[dict[str, Json]] = []
         self._own_tools = own_tools
         self._places: dict[ItemId, int] = {}
@@ -35,7 +36,7 @@ class ResponseOutput:
             return []
         place = self._places[item.id] = len(self.items)
         self._lengths[item.id] = 0
-        shown = output_item(item)
+        shown = output_item(item, self._own_tools.thread_id)
         self.items.append(shown)
         at = {"output_index": place, "item_id": shown["id"]}
         events: Events = [{"type": "response.output_item.added", "output_index": place, "item": _opened(shown)}]
@@ -71,7 +72,7 @@ class ResponseOutput:
             return []
         events = [] if item.id in self._places else self.started(item)
         place = self._places[item.id]
-        shown = self.items[place] = output_item(item)
+        shown = self.items[place] = output_item(item, self._own_tools.thread_id)
         at = {"output_index": place, "item_id": shown["id"]}
         match item:
             case AgentMessage(text=text):
@@ -97,15 +98,19 @@ class ResponseOutput:
     def called(self, call: ToolCall) -> Events:
         """A call of the client's own tool."""
         place = len(self.items)
-        shown = function_call(call)
+        shown = self._own_tools.output_item(call)
         self.items.append(shown)
         at = {"output_index": place, "item_id": shown["id"]}
-        arguments = shown["arguments"]
-        opened = {**shown, "arguments": "", "status": "in_progress"}
-        done = {"type": "response.function_call_arguments.done", **at, "name": call.name, "arguments": arguments}
+        if shown["type"] == "custom_tool_call":
+            member, kind = "input", "response.custom_tool_call_input"
+            done = {"type": f"{kind}.done", **at, "input": shown["input"]}
+        else:
+            member, kind = "arguments", "response.function_call_arguments"
+            done = {"type": f"{kind}.done", **at, "name": shown["name"], "arguments": shown["arguments"]}
+        opened = {**shown, member: "", "status": "in_progress"}
         return [
             {"type": "response.output_item.added", "output_index": place, "item": opened},
-            {"type": "response.function_call_arguments.delta", **at, "delta": arguments},
+            {"type": f"{kind}.delta", **at, "delta": shown[member]},
             done,
             {"type": "response.output_item.done", "output_index": place, "item": shown},
         ]
@@ -133,26 +138,36 @@ def _opened(shown: dict[str, Json]) -> dict[str, Json]:
             return {**shown, "output": None, "error": None, "status": "in_progress"}
 
 
-def output_item(item: Item) -> dict[str, Json]:
+def output_item(item: Item, thread_id: ThreadId | None) -> dict[str, Json]:
     match item:
         case AgentMessage(text=text):
             part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
             status = "completed" if item.status == "completed" else "incomplete"
-            return {"id": f"msg_{item.id}", "type": "message", "role": "assistant", "status": status, "content": [part]}
+            return {
+                "id": item_name("msg", thread_id, item.id),
+                "type": "message",
+                "role": "assistant",
+                "status": status,
+                "content": [part],
+            }
         case Reasoning():
             text = _reasoning_text(item)
-            return {"id": f"rs_{item.id}", "type": "reasoning", "summary": [{"type": "summary_text", "text": text}]}
+            return {
+                "id": item_name("rs", thread_id, item.id),
+                "type": "reasoning",
+                "summary": [{"type": "summary_text", "text": text}],
+            }
         case _:
-            return _tool_call(item)
+            return _tool_call(item, thread_id)
 
 
-def _tool_call(item: Item) -> dict[str, Json]:
+def _tool_call(item: Item, thread_id: ThreadId | None) -> dict[str, Json]:
     assert isinstance(item, ToolItem)
     result = item.result
     failed = item.status not in ("running", "completed")
     output = getattr(item, "output", "") or (result.text if result is not None else "")
     return {
-        "id": f"mcp_{item.id}",
+        "id": item_name("mcp", thread_id, item.id),
         "type": "mcp_call",
         "server_label": SERVER,
         "name": tool_name(item),
@@ -165,17 +180,6 @@ def _tool_call(item: Item) -> dict[str, Json]:
 
 def _error(why: str) -> Json:
     return {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": why}]}
-
-
-def function_call(call: ToolCall) -> dict[str, Json]:
-    return {
-        "id": f"fc_{call.call_id}",
-        "type": "function_call",
-        "status": "completed",
-        "call_id": call.call_id,
-        "name": call.name,
-        "arguments": argument_text(call.arguments),
-    }
 
 
 def approval_request(approval: Approval) -> dict[str, Json]:

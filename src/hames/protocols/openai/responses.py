@@ -10,6 +10,7 @@ from hames.codecs.jsontext import encode
 from hames.codecs.sse import event
 from hames.domain.approvals import Approval
 from hames.domain.events import ItemCompleted, ItemDelta, ItemStarted
+from hames.domain.ids import CallId
 from hames.domain.items import AgentMessage, Reasoning, ToolCall
 from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState, Turn
@@ -20,10 +21,10 @@ from hames.protocols.openai.inbound import ApiRequest, read_responses
 from hames.protocols.openai.output import (
     ResponseOutput,
     approval_request,
-    function_call,
     output_item,
 )
 from hames.protocols.openai.session import ApiSession, prompt_tokens, usage_between
+from hames.protocols.openai.tools import ClientTools
 
 
 class ResponsesSession(ApiSession):
@@ -31,16 +32,18 @@ class ResponsesSession(ApiSession):
         return read_responses(body)
 
     def reset(self) -> None:
-        self._shown = ResponseOutput(frozenset())
+        self._shown = ResponseOutput(ClientTools())
         self._events = 0
         self._before = Usage()
         self._id, self._created = "", 0
+        self._held: AgentMessage | None = None
+        """Of an answer that a program reads, the newest message: the last one is the answer."""
 
     def begun(self, turn: Turn, at_ms: int) -> None:
         assert self.state is not None
         self._id, self._created = response_id(self.state.id, turn.id, self.first_item), at_ms // 1000
         self._before = turn.usage
-        self._shown = ResponseOutput(client_tool_names(self.state))
+        self._shown = ResponseOutput(ClientTools(self.state))
         self.headers["X-Hames-Thread"] = self.state.id
         self.keys = {f"response:{self._id}"}
         self.leaves_turn = self.request.background
@@ -54,6 +57,9 @@ class ResponsesSession(ApiSession):
 
     def project(self, change: Change) -> None:
         match change.record.event:
+            case ItemStarted(item=AgentMessage()) | ItemCompleted(item=AgentMessage()) if self.request.has_one_answer:
+                item = change.record.event.item
+                self._held = item if isinstance(item, AgentMessage) else self._held
             case ItemStarted(item=item):
                 self._emit(*self._shown.started(item))
             case ItemDelta(item_id=item_id, stream=stream, text=text):
@@ -79,13 +85,17 @@ class ResponsesSession(ApiSession):
         self._finish("completed")
 
     def ended(self, turn: Turn) -> None:
+        if self._held is not None and turn.status == "completed" and self.request.answer_tool:
+            self._emit(*self._shown.called(answer_call(turn, self.request.answer_tool, self._held)))
+        elif self._held is not None:
+            self._emit(*self._shown.completed(self._held))
         statuses = {"completed": "completed", "failed": "failed", "interrupted": "cancelled"}
         self._finish(statuses.get(turn.status, "incomplete"))
 
     def _finish(self, status: str) -> None:
         assert self.state is not None
         turn = self.state.turns[-1]
-        self.keys.add(self.note_key(turn_text(turn, self.first_item)))
+        self.keys.add(self.note_key(self._answer_text(turn)))
         response = self._response(status, turn)
         if self.request.stream:
             # The stream has no event of its own for a response that was cancelled.
@@ -93,6 +103,11 @@ class ResponsesSession(ApiSession):
             self._emit({"type": f"response.{kind}", "response": response})
         else:
             self.write(encode(response))
+
+    def _answer_text(self, turn: Turn) -> str:
+        if self.request.has_one_answer:
+            return "" if self._held is None or self.request.answer_tool else self._held.text
+        return turn_text(turn, self.first_item)
 
     def _emit(self, *events: dict[str, Json]) -> None:
         if not self.request.stream:
@@ -118,10 +133,9 @@ class ResponsesSession(ApiSession):
         return {**response_object(self._id, status, self._shown.items, usage, turn), **more}
 
 
-def client_tool_names(state: ThreadState) -> frozenset[str]:
-    return frozenset(
-        f"{tool.namespace}__{tool.name}" if tool.namespace else tool.name for tool in state.settings.client_tools
-    )
+def answer_call(turn: Turn, name: str, answer: AgentMessage) -> ToolCall:
+    """The answer of a turn as the call that the client asked for."""
+    return ToolCall(id=answer.id, step=answer.step, call_id=CallId(f"call_{turn.id}"), name=name, arguments=answer.text)
 
 
 def usage_members(used: Usage) -> Json:
@@ -163,20 +177,20 @@ def response_object(name: str, status: str, items: Sequence[Json], usage: Json, 
 
 def stored_response(state: ThreadState, turn: Turn, first_item: int) -> dict[str, Json]:
     """A response as it can be read from its thread at any time."""
-    own = client_tool_names(state)
+    own = ClientTools(state)
     items: list[Json] = []
     status = {"completed": "completed", "failed": "failed", "interrupted": "cancelled"}.get(turn.status, "in_progress")
     for item in turn.items[first_item:]:
         match item:
             case ToolCall(name=name) if name in own:
-                items.append(function_call(item))
+                items.append(own.output_item(item))
                 status = "completed"
                 break  # what came after it is another response
             case AgentMessage() | Reasoning():
-                items.append(output_item(item))
+                items.append(output_item(item, state.id))
             case _:
                 if hasattr(item, "call_id"):
-                    items.append(output_item(item))
+                    items.append(output_item(item, state.id))
     else:
         if turn.status == "running" and state.approvals:
             items += [approval_request(one) for one in state.approvals]

@@ -18,7 +18,9 @@ from hames.protocols.openai.conversation import (
     Conversation,
     conversation_turn,
     is_candidate,
+    read_item_name,
     read_response_id,
+    referenced_turn,
 )
 from hames.protocols.openai.errors import error_body, error_status
 from hames.protocols.openai.inbound import ApiRequest
@@ -44,6 +46,13 @@ class _Named(NamedTuple):
     thread_id: ThreadId
     turn_id: TurnId | None
     is_required: bool
+
+
+class _Referenced(NamedTuple):
+    """The thread of an item that the request names."""
+
+    thread_id: ThreadId
+    item: str
 
 
 class ApiSession(RunSession):
@@ -75,6 +84,11 @@ class ApiSession(RunSession):
             if named is None:
                 raise NotFound(f"no response {self.request.previous!r}")
             return [self._read(_Named(named[0], named[1], is_required=True))]
+        if conversation.reference:
+            item = read_item_name(conversation.reference)
+            if item is None:
+                raise NotFound(f"no item {conversation.reference!r}")
+            return [self._read(_Referenced(*item))]
         if not conversation.earlier:
             return self._start_new()
         if (known := self.known.get(f"conversation:{conversation.key}")) is not None:
@@ -121,8 +135,8 @@ class ApiSession(RunSession):
 
     # -- finding the thread
 
-    def _read(self, context: _Named | _Search) -> Execute:
-        thread_id = context.thread_id if isinstance(context, _Named) else context.found[0]
+    def _read(self, context: _Named | _Referenced | _Search) -> Execute:
+        thread_id = context.found[0] if isinstance(context, _Search) else context.thread_id
         return Execute(command=ReadThread(thread_id=thread_id), context=context)
 
     def _search(self, search: _Search) -> Sequence[Action]:
@@ -142,6 +156,10 @@ class ApiSession(RunSession):
                 if named.is_required:
                     raise NotFound(f"no response {self.request.previous!r}")
                 return self._search(_Search((), PAGES, None))
+            case _Referenced(item=item), ThreadState():
+                if (turn_id := referenced_turn(outcome, item)) is None:
+                    raise NotFound(f"no item {self.request.conversation.reference!r}")
+                return self._continue(outcome, turn_id)
             case _Search(found=found, pages=pages, cursor=cursor), ThreadState():
                 turn_id = conversation_turn(outcome, self.request.conversation)
                 if turn_id is not None:
@@ -162,6 +180,8 @@ class ApiSession(RunSession):
                 return self._search(_Search(found[1:], pages, cursor))
             case _Named() if isinstance(error, NotFound):
                 raise NotFound(f"no response {self.request.previous!r}")
+            case _Referenced() if isinstance(error, NotFound):
+                raise NotFound(f"no item {self.request.conversation.reference!r}")
             case _:
                 return None
 
@@ -216,7 +236,3 @@ def usage_between(before: Usage, turn: Turn) -> Usage:
 def prompt_tokens(usage: Usage) -> int:
     """OpenAI counts what was read from a cache as input."""
     return usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
-
-
-def argument_text(arguments: Json) -> str:
-    return arguments if isinstance(arguments, str) else encode(arguments if arguments is not None else {}).decode()
