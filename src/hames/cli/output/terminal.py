@@ -193,6 +193,7 @@ class TerminalView:
         sys.stdout.flush()
 
     def ended(self, ending: "Ending") -> None:
+        self._moving = False  # `progress` still runs for a moment, and would leave its line behind
         self._end_line()
         self._clear()
         if self.final_only and ending.said:
