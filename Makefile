@@ -88,8 +88,9 @@ spec-mutants: setup ## break every promise of specs/ on purpose and check that i
 	$(BIN)/python scripts/spec_mutants.py --jobs $${JOBS:-2}
 
 e2e: setup ## test terminal and browser as a person uses them
-	$(PYTEST) tests/e2e -k "not test_a_real_browser_talks_to_the_real_server"  # npm runs it, with all the others
-	cd web && npm install --no-save && npm run e2e
+	@# test_a_real_browser… is a selection of what npm runs below
+	$(PYTEST) tests/e2e -k "not test_a_real_browser_talks_to_the_real_server" -n $(WORKERS) --dist loadgroup
+	cd web && npm install --no-save && npm run e2e -- --maxWorkers=$(WORKERS)
 
 release: setup ## build and test wheel and sdist, write the release notes
 	$(BIN)/python scripts/release.py

@@ -67,6 +67,7 @@ def words(count: int) -> str:
 SCENES: dict[str, Scene] = {
     "hello": [[say("Hello. What shall we do?")]],
     "slow": [[say(words(400), pieces=400)]],
+    "endless": [[say(words(20_000), pieces=20_000)]],
     "look": [
         [think("I should look first."), say("Let me look."), call("shell", command=COLOURS)],
         [say("There it is.")],
@@ -196,7 +197,15 @@ class Stage:
             yield event
 
 
-PACED = {"slow": 0.008, "ponder": 0.008, "links": 0.016, "prose": 0.016, "code": 0.016, "reasoning": 0.016}
+PACED = {
+    "slow": 0.008,
+    "endless": 0.008,
+    "ponder": 0.008,
+    "links": 0.016,
+    "prose": 0.016,
+    "code": 0.016,
+    "reasoning": 0.016,
+}
 """Scenes whose pieces come one by one, so that a page draws each of them."""
 
 

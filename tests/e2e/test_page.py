@@ -14,7 +14,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 WEB = ROOT / "web"
 
-pytestmark = pytest.mark.needs("node", "npm", "chromium")
+pytestmark = [
+    pytest.mark.needs("node", "npm", "chromium"),
+    pytest.mark.xdist_group("page"),  # one worker: they share `node_modules`
+]
 
 
 def npm(*words: str, timeout_s: int = 400) -> subprocess.CompletedProcess[str]:

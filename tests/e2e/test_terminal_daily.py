@@ -650,7 +650,7 @@ def test_what_a_turn_did_to_files_is_undone_redone_and_gone_back_from(terminal: 
     terminal.shows("It is made.")
     terminal.types("/undo")
     terminal.presses("Enter")
-    terminal.shows("Undo changes to files", "Undo 3 files", "Cancel")
+    terminal.shows("Undo changes to files", "Undo 3 files", "remove made", "Cancel")
     assert (terminal.workspace / "made").exists()
     terminal.presses("Enter")
     terminal.shows("3 changes undone", "removed       made")
@@ -659,7 +659,8 @@ def test_what_a_turn_did_to_files_is_undone_redone_and_gone_back_from(terminal: 
     terminal.presses("Enter")
     terminal.shows("Redo 3 files")
     terminal.presses("Enter")
-    terminal.shows("3 changes redone")
+    # The server's own notice of the undo has come by now: it is not shown a second time.
+    assert terminal.shows("3 changes redone").count("3 changes undone") == 1
     assert (terminal.workspace / "d" / "e").exists()
     terminal.types("/rewind")
     terminal.presses("Enter")

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-SECONDS = 30
+SECONDS = 60
 
 
 class Terminal:

@@ -33,6 +33,16 @@ def test_ctrl_c_at_a_question_ends_the_run_at_once(shell: Shell) -> None:
     assert (shell.workspace / "build").is_dir()
 
 
+def test_an_answer_is_broken_between_words_on_a_terminal_and_nowhere_else(shell: Shell) -> None:
+    said = " ".join(f"sentence{number}" for number in range(40))
+    words = ["run", "go", "--model", shell.script(said)]
+    _, seen = typed(shell, words, [], columns=60)
+    lines = [line.rpartition("\x1b[2K")[2].strip() for line in seen.splitlines() if "sentence" in line]
+    assert max(map(len, lines)) <= 60
+    assert " ".join(lines).endswith(said), seen
+    assert shell.hames(*words).stdout == f"{said}\n"
+
+
 def test_ctrl_c_at_the_question_whether_to_remove_a_thread_keeps_it(shell: Shell) -> None:
     shell.hames("run", "hello", "--model", "scripted/hello")
     code, seen = typed(shell, ["threads", "rm", "last"], [("[y/N]", CTRL_C)])

@@ -239,19 +239,19 @@ async def test_without_colour_everything_is_still_said(monkeypatch: pytest.Monke
         ("/login", "hames login"),
         pytest.param("/logout", "hames login PROVIDER --remove", marks=pytest.mark.slow),
         ("/add-dir ../other", "writableRoots"),
-        ("/cost", "/status"),
-        pytest.param("/usage", "/status", marks=pytest.mark.slow),
+        ("/cost", "nothing yet"),
+        pytest.param("/usage", "nothing yet", marks=pytest.mark.slow),
         pytest.param("/memory", "AGENTS.md", marks=pytest.mark.slow),
         pytest.param("/config", "hames config", marks=pytest.mark.slow),
         pytest.param("/doctor", "hames doctor", marks=pytest.mark.slow),
         pytest.param("/hooks", "no hooks", marks=pytest.mark.slow),
         pytest.param("/agents", "no subagents", marks=pytest.mark.slow),
         ("/vim", "ctrl+x ctrl+e"),
-        pytest.param("/sessions", "/threads", marks=pytest.mark.slow),
+        pytest.param("/sessions", "Threads", marks=pytest.mark.slow),
         ("/mention", "@"),
     ],
 )
-async def test_a_command_of_another_tool_gets_a_pointer(command: str, words: str) -> None:
+async def test_a_command_of_another_tool_works_or_gets_a_pointer(command: str, words: str) -> None:
     async with an_engine("ok") as the_engine, staged(the_engine, size=(100, 30)) as stage:
         await stage.says(command)
         await stage.shows(words)

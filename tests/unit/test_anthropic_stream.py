@@ -329,7 +329,7 @@ def test_usage_may_be_missing() -> None:
         b'data: {"type": "content_block_start", "index": 0, "content_block": "text"}\n\n',
         b"data: [1, 2]\n\n",
         b'data: "text"\n\n',
-        b'data: {"type": "message_start", "message": {"x": ' + b"[" * 5000 + b"]" * 5000 + b"}}\n\n",
+        b'data: {"type": "message_start", "message": {"x": ' + b"[" * 200_000 + b"]" * 200_000 + b"}}\n\n",
         b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"\xff"}}\n\n',
         b"data: " + b"x" * (11 * 1024 * 1024),
     ],

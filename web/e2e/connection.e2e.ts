@@ -15,7 +15,7 @@ describe.skipIf(python() === undefined)("a dead server", () => {
     const thread = await house.api.create();
     const page = await open(`${house.url}/t/${thread.id}`);
     await box(page).waitFor();
-    await ask(page, "slow please");
+    await ask(page, "endless please");
     await talk(page).getByText("word40 ").waitFor();
     await page.locator(".activity-words", { hasText: "Writing" }).waitFor();
     await house.kill();

@@ -29,7 +29,7 @@ describe.skipIf(python() === undefined)("on the real server", () => {
     await ask(page, "look around");
     await talk(page).getByText("There it is.").waitFor();
     await page.getByRole("button", { name: "Stop", exact: true }).waitFor({ state: "detached" });
-    await page.getByRole("button", { name: /^cat colours/ }).click();
+    await unfold(page.getByRole("button", { name: /^cat colours/ }));
     const output = page.getByRole("group", { name: "Output" });
     expect(await output.innerText()).toContain("README.md");
     expect(await output.locator("span", { hasText: "red" }).evaluate((span) => span.style.color)).toBe("var(--ansi-1)");

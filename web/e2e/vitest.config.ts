@@ -8,8 +8,9 @@ export default defineConfig({
     include: ["*.e2e.ts"],
     environment: "node",
     testTimeout: 240_000,
-    hookTimeout: 60_000,
-    // One browser, one test at a time: they share two cores with the thing they measure.
-    fileParallelism: false,
+    hookTimeout: 120_000,
+    // Tests wait for the page far longer than they compute, so `make e2e` runs three files at a time. `make test` runs
+    // other tests beside them and leaves it at one.
+    maxWorkers: 1,
   },
 });

@@ -127,15 +127,14 @@ class _Setup:
                 key = login.read_key(provider, optional=not login.needs_key(provider))
             if self._tested(provider, key, address):
                 break
-            again = (
-                "another key" if login.needs_key(provider) else "another address or key" if asked else "another address"
-            )
+            again = "another address or key" if asked else "another address"
             if not self._asks or (not asked and login.needs_key(provider)):
                 return False
+            if login.needs_key(provider):
+                continue  # The key is asked for again. A question in between would show a key that is pasted into it.
             if _ask(f"Try {again}? [Y/n] ").lower().startswith("n"):
                 return False
-            if not login.needs_key(provider):
-                address = self._ask_address(address)
+            address = self._ask_address(address)
         self._save(provider, address, key if asked else "")
         return True
 
@@ -226,11 +225,13 @@ class _Setup:
 
     def _chosen_model(self, offered: list[str], default: str) -> str:
         print(self._paint.bold("\nWhich model do new threads use?"))
-        for name in offered[:SHOWN_MODELS]:
-            print(f"  {name}")
+        shown = offered[:SHOWN_MODELS]
+        for number, name in enumerate(shown, 1):
+            print(f"  {number}  {name}")
         if len(offered) > SHOWN_MODELS:
             print(f"  and {len(offered) - SHOWN_MODELS} more: hames models")
-        return _ask(f"Model [{default}]: " if default else "Model: ") or default
+        answer = _ask(f"Model [{default}]: " if default else "Model: ") or default
+        return shown[int(answer) - 1] if answer.isdecimal() and 1 <= int(answer) <= len(shown) else answer
 
     def _sandbox(self) -> bool:
         if self._args.no_sandbox_check:

@@ -38,6 +38,55 @@ def fold(text: str, width: int, *, indent: int = 0) -> str:
     return ("\n" + " " * indent).join(lines)
 
 
+class WordWrap:
+    """Breaks text that arrives in pieces between words, in lines of `width` columns; 0: leaves it as it is.
+
+    >>> wrap = WordWrap(20)
+    >>> print(wrap.feed("the share of the su") + wrap.feed("m is rounded") + wrap.flush())
+    the share of the sum
+    is rounded
+    """
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._column = 0
+        self._spaces = ""
+        """Between the last word and the next one: not written if the line is broken there."""
+        self._word = ""
+
+    def feed(self, text: str) -> str:
+        if not self._width:
+            return text
+        written: list[str] = []
+        for character in text:
+            if character == "\n":
+                written.append(self.flush() + "\n")
+                self._column = 0
+            elif character.isspace():
+                written.append(self._end_word())
+                self._spaces += character
+            else:
+                self._word += character
+        return "".join(written)
+
+    def flush(self) -> str:
+        """What is held back because more of its word could come."""
+        rest = self._end_word() + self._spaces
+        self._spaces = ""
+        return rest
+
+    def _end_word(self) -> str:
+        if not self._word:
+            return ""
+        word, spaces = self._word, self._spaces
+        self._word = self._spaces = ""
+        if self._column and self._column + len(spaces) + len(word) > self._width:
+            self._column = len(word)
+            return f"\n{word}"
+        self._column += len(spaces) + len(word)
+        return spaces + word
+
+
 def fold_help(text: str, width: int) -> str:
     """A command's description: paragraphs are filled, examples keep their columns.
 

@@ -78,6 +78,8 @@ def _tables(published: Published, defs: dict[str, Schema]) -> Schema:
 
 
 def _definitions(published: Published) -> dict[str, Schema]:
+    from inspect import cleandoc  # slow to import, and only needed here
+
     pairs = [*published.requests.values(), *published.asks.values()]
     kinds = [kind for pair in pairs for kind in pair] + list(published.notifications.values())
     kinds += [kind for union in published.unions.values() for kind in union]
@@ -87,6 +89,9 @@ def _definitions(published: Published) -> dict[str, Schema]:
         schema.pop("title", None)
         if schema.get("description") == Value.__doc__:
             del schema["description"]
+        if "description" in schema:
+            # Python 3.13 and newer take the indentation out of docstrings, older ones leave it in.
+            schema["description"] = cleandoc(schema["description"])
     for name, known in published.open.items():
         found[name] = _anything_but(known, found[name].get("description", ""))
     for kind, members in published.specified.items():

@@ -17,7 +17,7 @@ from hames.protocols.flint.items import FileChangeItem
 from hames.tui.blocks.actions import WorkspaceChanges
 from hames.tui.conversation import AGENT_OPTION
 from hames.tui.git_changes import NoDiff, uncommitted_changes
-from hames.tui.help import COMMANDS, POINTERS
+from hames.tui.help import COMMANDS, OTHER_NAMES, POINTERS
 from hames.tui.lines import cut
 from hames.tui.modes import (
     APPROVAL_MODES,
@@ -39,9 +39,6 @@ from hames.tui.session import Session
 from hames.tui.text import MODEL_GROUPS, ago, context_text, described_model, model_group, tokens
 from hames.tui.undoing import choose_rewind, undo
 from hames.tui.worktrees import use_worktree
-
-OTHER_NAMES = {"policy": "approvals", "permissions": "approvals", "q": "exit", "quit": "exit", "clear": "new"}
-
 
 INIT = """\
 Look at this project and write an AGENTS.md file in its root: short notes for coding agents and newcomers. \
@@ -347,12 +344,12 @@ class Commands:
     async def _undo(self, rest: str) -> None:
         if thread_id := self._thread_id():
             given = m.ThreadUndoParams(thread_id=thread_id, paths=rest.split())
-            self._app.note(await undo(self._session.connected, given, self._picked))
+            self._app.note(await undo(self._session.connected, given, self._picked, self._session.talk))
 
     async def _redo(self, rest: str) -> None:
         if thread_id := self._thread_id():
             given = m.ThreadUndoParams(thread_id=thread_id, paths=rest.split(), redo=True)
-            self._app.note(await undo(self._session.connected, given, self._picked))
+            self._app.note(await undo(self._session.connected, given, self._picked, self._session.talk))
 
     async def _rewind(self, _: str) -> None:
         if thread_id := self._thread_id():
@@ -361,7 +358,7 @@ class Commands:
                 return
             if chosen.files:
                 given = m.ThreadUndoParams(thread_id=thread_id, turn_id=chosen.turn_id, later=True)
-                self._app.note(await undo(self._session.connected, given, self._picked))
+                self._app.note(await undo(self._session.connected, given, self._picked, self._session.talk))
             if chosen.conversation:
                 if chosen.turn_before:
                     await self._session.open(thread_id, fork=True, last_turn_id=chosen.turn_before)

@@ -80,6 +80,8 @@ class Conversation:
         self.plan: list[PlanEntry] = []
         self.starting: dict[str, None] = {}
         """MCP servers that are waited for, the first first."""
+        self.own_undos = 0
+        """Undos of this terminal whose notice is still to come."""
         self.spent = Spent()
         self.prices: Prices = {}
         self._blocks: dict[str, Block] = {}
@@ -204,6 +206,9 @@ class Conversation:
                 self.starting.pop(server, None)
             case _:
                 pass
+        if self.own_undos and method in ("hames/undone", "hames/redone"):
+            self.own_undos -= 1  # the answer to /undo says it, and which files
+            return None, False
         words = params.get("message") if isinstance(params, dict) else None
         if not isinstance(words, str) or not words or method in ("error", "hames/foreign_thread"):
             return None, False  # told by the turn that failed, and by the thread itself when it was opened

@@ -47,13 +47,25 @@ COMMANDS = {
 BARE_COMMANDS = {"exit": "/exit", "quit": "/exit", ":q": "/exit", "help": "/help"}
 """Messages without a slash that are commands, too."""
 
+OTHER_NAMES = {
+    "policy": "approvals",
+    "permissions": "approvals",
+    "q": "exit",
+    "quit": "exit",
+    "clear": "new",
+    "cost": "status",
+    "tokens": "status",
+    "usage": "status",
+    "sessions": "threads",
+}
+"""Names of commands in other tools."""
+
 POINTERS = {
     "add-dir": "Writable directories are set in config.toml: "
     'sandbox = { type = "workspaceWrite", writableRoots = ["DIR"] }',
     "agents": "There are no subagents. /plan plans, /review reviews; hames --agent codex lets Codex do the work",
     "bug": "Report it where you got Hames; --log-level debug --log-file FILE writes a log",
     "config": "Settings are in config.toml; in a shell, hames config shows each of them and where it comes from",
-    "cost": "/status shows tokens and cost",
     "doctor": "In a shell: hames doctor",
     "hooks": "There are no hooks",
     "login": "In a shell: hames login PROVIDER saves a key; hames setup chooses provider and model",
@@ -61,10 +73,7 @@ POINTERS = {
     "memory": "Notes for the agent are in AGENTS.md (or CLAUDE.md) in the project; /init writes a first version",
     "mention": "Type @ and the name of a file",
     "output-style": "Say in AGENTS.md how the agent should write",
-    "sessions": "/threads lists the threads",
     "skills": "There are no skills. Notes for the agent are in AGENTS.md",
-    "tokens": "/status shows tokens and cost",
-    "usage": "/status shows tokens and cost",
     "vim": "ctrl+x ctrl+e writes the message in your editor",
 }
 """Commands of other tools, and what to do here."""

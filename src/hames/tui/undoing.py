@@ -9,15 +9,18 @@ from hames.client.appserver.client import AppServerClient, text_of
 from hames.domain.display import visible
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.items import TextInput, UserMessageItem
+from hames.tui.conversation import Conversation
 from hames.tui.pickers import PickerChoice
 
 MOST_SHOWN = 12
+VERBS = {"removed": "remove", "brought back": "bring back", "changed back": "change back"}
+"""What a report says was done, before it is done."""
 
 Choose = Callable[[str, list[PickerChoice]], Awaitable[str]]
 """Shows a list under a title. Returns the id of what was chosen; empty: the list was closed."""
 
 
-async def undo(client: AppServerClient, given: m.ThreadUndoParams, choose: Choose) -> str:
+async def undo(client: AppServerClient, given: m.ThreadUndoParams, choose: Choose, talk: Conversation) -> str:
     """Shows what would happen and asks. Returns the sentence that says what was done."""
     found = await client.undo(replace(given, preview=True))
     if not found.restored and not found.conflicts:
@@ -33,7 +36,15 @@ async def undo(client: AppServerClient, given: m.ThreadUndoParams, choose: Choos
     choices.append(PickerChoice(id="", label="Cancel"))
     if not (picked := await choose(f"{verb} changes to files", choices)):
         return "Nothing was changed"
-    return shown(await client.undo(replace(given, preview=False, overwrite=picked == "overwrite")))
+    talk.own_undos += 1
+    comes = False
+    try:
+        done = await client.undo(replace(given, preview=False, overwrite=picked == "overwrite"))
+        comes = bool(done.restored)
+        return shown(done)
+    finally:
+        if not comes:
+            talk.own_undos -= 1
 
 
 def shown(found: m.ThreadUndoResult) -> str:
@@ -52,7 +63,9 @@ def _files(verb: str, count: int) -> str:
 
 
 def _names(found: m.ThreadUndoResult) -> str:
-    names = [f"{one.action}: {visible(one.path)}" for one in found.restored[:MOST_SHOWN]]
+    # What turns made (also caches) is the longer part of the list; what they changed matters more and comes first.
+    ordered = sorted(found.restored, key=lambda one: one.action == "removed")
+    names = [f"{VERBS.get(one.action, one.action)} {visible(one.path)}" for one in ordered[:MOST_SHOWN]]
     return ", ".join(names) + (", …" if len(found.restored) > MOST_SHOWN else "")
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from hames.cli.answers import read_answer
 from hames.cli.paint import Paint, diff_lines
-from hames.cli.wrapping import columns, fold
+from hames.cli.wrapping import WordWrap, columns, fold
 from hames.client.appserver import events as agent_events
 from hames.domain.display import PrintableStream, one_line, printable, visible
 from hames.domain.foreign import FOREIGN
@@ -111,6 +111,7 @@ class TerminalView:
         self._moving = aside is not None and aside.isatty()
         self._drawn = False
         self._texts: defaultdict[str, PrintableStream] = defaultdict(PrintableStream)
+        self._wrap = WordWrap(columns(out) if out is not None else 0)
         self._half = False
         """Whether the agent's last line is still open."""
         self.final_only = False
@@ -168,9 +169,9 @@ class TerminalView:
         moving, self._moving = self._moving, False
         self._clear()
         if asked.always_covers:
-            self._line(self._paint.dim(f"  always: {visible(asked.always_covers)}"))
+            self._line(self._paint.dim(self._indented("always: ", asked.always_covers)))
         if asked.project_covers:
-            self._line(self._paint.dim(f"  project: {visible(asked.project_covers)}"))
+            self._line(self._paint.dim(self._indented("project: ", asked.project_covers)))
         offered = ["[y]es", *["[a]lways"] * asked.offers_always, *["[p]roject"] * bool(asked.project_covers), "[n]o"]
         try:
             answer = await read_answer(f"  {', '.join(offered)}: ")
@@ -192,10 +193,12 @@ class TerminalView:
         sys.stdout.flush()
 
     def ended(self, ending: "Ending") -> None:
+        self._moving = False  # `progress` still runs for a moment, and would leave its line behind
         self._end_line()
         self._clear()
         if self.final_only and ending.said:
-            sys.stdout.write(printable(ending.said).removesuffix("\n") + "\n")
+            said = printable(ending.said).removesuffix("\n") + "\n"
+            sys.stdout.write(WordWrap(columns(sys.stdout)).feed(said))
             sys.stdout.flush()
         match ending.code:
             case 1 | 4 | 5 | 6 | 7 | 10:
@@ -285,13 +288,17 @@ class TerminalView:
     def _say(self, text: str) -> None:
         if self._out is not None and text:
             self._clear()
-            self._out.write(text)
+            self._out.write(self._wrap.feed(text))
             self._out.flush()
             self._half = not text.endswith("\n")
 
+    def _indented(self, head: str, words: str) -> str:
+        width = columns(self._aside) if self._aside is not None else 0
+        return f"  {head}{fold(visible(words), width, indent=len(head) + 2)}"
+
     def _end_line(self) -> None:
         if self._half and self._out is not None:
-            self._out.write("\n")
+            self._out.write(self._wrap.feed("\n"))
             self._out.flush()
         self._half = False
 

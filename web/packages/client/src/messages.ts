@@ -15,8 +15,8 @@ export interface Actor {
 /**
  * What `always` would allow. `text` is a phrase such as "further changes to a.py, for the rest of this thread".
  *
- *     `files`: for a file change, the files that may be changed again; for a command, the scripts that must not
- *     change.
+ * `files`: for a file change, the files that may be changed again; for a command, the scripts that must not
+ * change.
  */
 export interface AlwaysCovers {
   text: string;
@@ -117,7 +117,7 @@ export interface Choice {
 /**
  * Where a part of an answer comes from, as the model service says.
  *
- *     `start` and `end` count characters (code points) of the message's text; both are 0 where the service names no place.
+ * `start` and `end` count characters (code points) of the message's text; both are 0 where the service names no place.
  */
 export interface Citation {
   url?: string;
@@ -186,7 +186,7 @@ export interface WorkspaceWrite {
 /**
  * The hosts that commands may connect to. About any other a person is asked, where somebody can be asked.
  *
- *     `deny` is stronger than `allow`, than `networkAccess: true` and than a person's answer.
+ * `deny` is stronger than `allow`, than `networkAccess: true` and than a person's answer.
  */
 export interface NetworkRules {
   allow?: string[];
@@ -278,7 +278,7 @@ export interface FileHits {
 /**
  * The body of `POST /worktrees/finish`: a worktree by its name, or by the thread that works in it.
  *
- *     `drop` is refused if work would be lost that is nowhere else, unless `discard` is the name of the worktree.
+ * `drop` is refused if work would be lost that is nowhere else, unless `discard` is the name of the worktree.
  */
 export interface Finish {
   action: "drop" | "keep" | "merge";
@@ -314,7 +314,7 @@ export interface WorktreeRow {
 }
 /**
  * The body of `POST /threads/{id}/fork`. `worktree`: the fork works in a git worktree of its own, made from the
- *     directory of this thread; `changes` takes uncommitted and untracked files along.
+ * directory of this thread; `changes` takes uncommitted and untracked files along.
  */
 export interface Fork {
   lastSeq?: number | null;
@@ -322,7 +322,7 @@ export interface Fork {
 }
 /**
  * A worktree to make for a thread. `name` empty: one is made up. `changes`: uncommitted and untracked files are
- *     taken along.
+ * taken along.
  */
 export interface NewWorktree {
   name?: string;
@@ -331,7 +331,7 @@ export interface NewWorktree {
 /**
  * All uncommitted changes in a thread's directory, whoever made them.
  *
- *     `problem` says why there is no diff; then `files` is empty.
+ * `problem` says why there is no diff; then `files` is empty.
  */
 export interface GitChanges {
   files?: FileChange[];
@@ -355,7 +355,7 @@ export interface HarnessMessage {
 }
 /**
  * If `output_truncated`, the beginning of `output` is missing. `pictures`: how many the tool returned. `reason`:
- *     why it was refused, failed or skipped.
+ * why it was refused, failed or skipped.
  */
 export interface HarnessToolCall {
   id: string;
@@ -568,7 +568,7 @@ export interface StateMessage {
 /**
  * The list of threads has changed; `threads` are the new rows. Sent to clients that connected with `?threads=1`.
  *
- *     The first one has no rows: it tells the client that it need not poll the list.
+ * The first one has no rows: it tells the client that it need not poll the list.
  */
 export interface ThreadsMessage {
   type: "threads";
@@ -633,8 +633,8 @@ export interface Timeline {
 }
 /**
  * The body of `POST /threads/{id}/undo`. Without `turnId`: the last turn that changed files; `later`: what every
- *     later turn did as well. Files that others have changed since are left alone, unless `overwrite`. `preview`: only
- *     tell what would happen.
+ * later turn did as well. Files that others have changed since are left alone, unless `overwrite`. `preview`: only
+ * tell what would happen.
  */
 export interface Undo {
   turnId?: string | null;

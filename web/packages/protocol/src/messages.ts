@@ -343,7 +343,7 @@ export interface AgentMessageItem {
 /**
  * A source that an answer names. `start` and `end` count characters (Unicode code points) of the item's text.
  *
- *     `quote` is what the service quotes of the source. What the service does not say is left out.
+ * `quote` is what the service quotes of the source. What the service does not say is left out.
  */
 export interface CitationMember {
   url?: string;
@@ -355,8 +355,8 @@ export interface CitationMember {
 }
 /**
  * What `acceptForSession` or `acceptForProject` would allow. `text` is a phrase such as "further changes to a.py,
- *     for the rest of this thread". `files` are the files that may be changed again or, for a command, the scripts that
- *     must not change.
+ * for the rest of this thread". `files` are the files that may be changed again or, for a command, the scripts that
+ * must not change.
  */
 export interface AlwaysCovers {
   text: string;
@@ -467,7 +467,7 @@ export interface DynamicToolCallParams {
 }
 /**
  * A question of an MCP server to a person: a form (`requestedSchema`), or an address to visit (`url`), which
- *     Hames never opens.
+ * Hames never opens.
  */
 export interface ElicitationParams {
   threadId: string;
@@ -641,7 +641,7 @@ export interface Delta {
 /**
  * A tool that the client carries out: its calls come as the request `item/tool/call`.
  *
- *     `deferLoading` is Codex's and has no effect: every tool is offered from the start.
+ * `deferLoading` is Codex's and has no effect: every tool is offered from the start.
  */
 export interface DynamicTool {
   type: "function";
@@ -921,7 +921,7 @@ export interface McpServerStatusList {
 /**
  * Starts the thread's servers if they are not running yet. Without `threadId`: the thread that was opened last.
  *
- *     `cursor`, `limit` and `detail` are Codex's and have no effect: the first page has all servers in full.
+ * `cursor`, `limit` and `detail` are Codex's and have no effect: the first page has all servers in full.
  */
 export interface McpServerStatusListParams {
   threadId?: string | null;
@@ -1097,7 +1097,7 @@ export interface Usage {
 }
 /**
  * Usage of the whole thread and of the last model call. `byModel` splits the total by model, because prices
- *     differ.
+ * differ.
  */
 export interface TokenUsage {
   total: TokenCount;
@@ -1134,7 +1134,7 @@ export interface TurnPlanUpdated {
 }
 /**
  * A question is closed. `ended` says how, where nobody answered it: its deadline passed (`timedOut`), nobody who
- *     could answer was connected (`noClient`), whoever asked no longer needs it (`withdrawn`), or the turn ended.
+ * could answer was connected (`noClient`), whoever asked no longer needs it (`withdrawn`), or the turn ended.
  */
 export interface ServerRequestResolved {
   threadId: string;
@@ -1172,7 +1172,7 @@ export interface ThreadBudgets {
 /**
  * A git worktree for a new thread or a fork, with a branch `hames/NAME`. Without `name` one is made up.
  *
- *     `changes`: uncommitted and untracked files are taken along; by default a fork takes them and a new thread does not.
+ * `changes`: uncommitted and untracked files are taken along; by default a fork takes them and a new thread does not.
  */
 export interface WorktreeOptions {
   name?: string | null;
@@ -1337,8 +1337,8 @@ export interface ThreadProcessEndParams {
 }
 /**
  * Take back what a turn did to files, or (`redo`) do it again. Without `turnId`: the last turn that changed some;
- *     `later`: what every later turn did as well. `paths`: only these. Files that others have changed since are left
- *     alone, unless `overwrite`. `preview`: only tell what would happen.
+ * `later`: what every later turn did as well. `paths`: only these. Files that others have changed since are left
+ * alone, unless `overwrite`. `preview`: only tell what would happen.
  */
 export interface ThreadUndoParams {
   threadId: string;
@@ -1361,9 +1361,9 @@ export interface WorktreeListParams {
 /**
  * Merge a worktree, keep it, or drop it: by `name`, or by the thread that works in it.
  *
- *     `merge` goes into the branch it came from, or `into`; what is not committed is committed first, with `message`.
- *     `drop` is refused if work would be lost that is nowhere else, unless `discard` is the name of the worktree.
- *     `preview`: only tell what would happen.
+ * `merge` goes into the branch it came from, or `into`; what is not committed is committed first, with `message`.
+ * `drop` is refused if work would be lost that is nowhere else, unless `discard` is the name of the worktree.
+ * `preview`: only tell what would happen.
  */
 export interface WorktreeFinishParams {
   action: "drop" | "keep" | "merge";
@@ -1383,7 +1383,7 @@ export interface ReviewStartResult {
 }
 /**
  * What fills the window of the thread's model. `tokens` is an estimate of the next request; from `limit` on the
- *     conversation is shortened; `shortened` says what the model is no longer shown.
+ * conversation is shortened; `shortened` says what the model is no longer shown.
  */
 export interface ThreadContext {
   tokens: number;
@@ -1505,7 +1505,7 @@ export interface TurnsPage {
 }
 /**
  * `base` is the branch it came from. `commits` are on no other branch; `uncommitted` and `ignored` are files that
- *     are nowhere else. `status`: `unfinished` if Hames stopped while it was made, `missing` if its directory is gone.
+ * are nowhere else. `status`: `unfinished` if Hames stopped while it was made, `missing` if its directory is gone.
  */
 export interface WorktreeEntry {
   name: string;
@@ -1522,8 +1522,8 @@ export interface WorktreeEntry {
 }
 /**
  * `message` says it in a sentence or two. `conflicts`: files that both sides changed; nothing was merged then.
- *     `loses`: what dropping it would delete. `removed`: the directory and the branch are gone, and the thread works in
- *     the directory that the worktree was made from.
+ * `loses`: what dropping it would delete. `removed`: the directory and the branch are gone, and the thread works in
+ * the directory that the worktree was made from.
  */
 export interface WorktreeFinishResult {
   worktree: WorktreeEntry;

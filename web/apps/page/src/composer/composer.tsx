@@ -144,6 +144,13 @@ export const Composer = memo(function Composer(props: ComposerProps) {
   const send = (how: "submit" | "steer") => {
     const prompt = text.trim();
     if ((prompt === "" && pictures.pictures.length === 0) || pictures.uploading) return;
+    // Also with the button: on a phone there is no Enter that would take it from the list.
+    const command = commands.find(({ id }) => prompt === `/${id}`);
+    if (command && pictures.pictures.length === 0) {
+      change("");
+      command.run();
+      return;
+    }
     const files = mentioned(prompt, offered.current).map((path) => ({ type: "file" as const, path }));
     props[how](prompt, [...pictures.take(), ...files]);
     offered.current.clear();

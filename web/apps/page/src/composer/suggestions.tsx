@@ -57,8 +57,9 @@ export function useSuggestions(
               icon: file.kind === "directory" ? "folder" : "file",
             })),
           ),
-        // A file list that does not come is no reason to disturb somebody who types.
-        () => show([]),
+        // A file list that does not come is no reason to disturb somebody who types. One that was not waited for says
+        // nothing about what is typed now.
+        () => !abort.signal.aborted && show([]),
       );
     }, FILE_DELAY_MS);
     return () => {
