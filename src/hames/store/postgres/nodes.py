@@ -177,7 +177,7 @@ class PostgresNodes:
             "facts": facts.facts + text.facts,
             "deltas": facts.deltas + text.deltas,
             "batches": facts.batches + text.batches,
-            "waiting": facts.waiting + text.waiting,
+            "waiting": len({*facts.waiting(), *text.waiting()}),
             "append_ms": round(times[len(times) // 2] * 1000, 2) if times else 0.0,
             "append_ms_p99": round(times[len(times) * 99 // 100] * 1000, 2) if times else 0.0,
         }

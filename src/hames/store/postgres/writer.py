@@ -233,11 +233,6 @@ class Lane:
         if self._task is None and not self._closed:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
-    @property
-    def waiting(self) -> int:
-        """The appends and threads with text that the next batches will write."""
-        return len(self._appends) + len(self._jotted)
-
     def _has_work(self) -> bool:
         return bool(self._appends or self._jotted or self._marks)
 
