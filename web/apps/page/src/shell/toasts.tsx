@@ -5,7 +5,7 @@ import { sentence } from "../text/format.js";
 import { Icon } from "./icons.js";
 
 type Action = { name: string; run: () => void };
-type Toast = { id: number; text: string; action: Action | null };
+type Toast = { id: number; text: string; done: boolean; action: Action | null };
 
 const SHOWN_MS = 7_000;
 /** Time to read it, to see the button, and to reach it. */
@@ -14,10 +14,15 @@ let toasts: readonly Toast[] = [];
 let counter = 0;
 const listeners = new Set<() => void>();
 
-export function toast(text: string, action: Action | null = null): void {
+/** What somebody should know, or (`done`, or with a way back) what has just worked: that must not look like a failure. */
+export function toast(text: string, action: Action | null = null, done = action !== null): void {
   const id = ++counter;
-  publish([...toasts.filter((there) => there.text !== text).slice(-3), { id, text, action }]);
+  publish([...toasts.filter((there) => there.text !== text).slice(-3), { id, text, done, action }]);
   setTimeout(() => dismiss(id), action ? ACTION_SHOWN_MS : SHOWN_MS);
+}
+
+export function toastDone(text: string): void {
+  toast(text, null, true);
 }
 
 /** For promises whose failure is worth a message and nothing else. */
@@ -33,9 +38,9 @@ export function Toasts() {
   return (
     <aside className="toasts" aria-label="Messages">
       <div role="alert">
-        {shown.map(({ id, text, action }) => (
-          <div key={id} className="toast" data-kind={action ? "done" : "failure"}>
-            <Icon name={action ? "check" : "alert"} />
+        {shown.map(({ id, text, done, action }) => (
+          <div key={id} className="toast" data-kind={done ? "done" : "failure"}>
+            <Icon name={done ? "check" : "alert"} />
             <span>{text}</span>
             {action && (
               <button

@@ -4,7 +4,7 @@ import type { UndoAnswer } from "@hames/client";
 import { useEffect, useState } from "react";
 import { api } from "../api.js";
 import { Dialog } from "../shell/dialog.js";
-import { toast, toastFailure } from "../shell/toasts.js";
+import { toast, toastDone, toastFailure } from "../shell/toasts.js";
 
 /** Without a turn: the last one that changed something. */
 export type UndoRequest = { turnId?: string; redo?: boolean };
@@ -12,6 +12,13 @@ export type UndoRequest = { turnId?: string; redo?: boolean };
 type Props = { threadId: string; request: UndoRequest; onClose: () => void };
 
 const MOST_SHOWN = 100;
+
+/** What the server says was done, before it is done. */
+const VERBS: Record<string, string> = {
+  removed: "remove",
+  "brought back": "bring back",
+  "changed back": "change back",
+};
 
 export function UndoDialog({ threadId, request, onClose }: Props) {
   const [later, setLater] = useState(false);
@@ -33,10 +40,16 @@ export function UndoDialog({ threadId, request, onClose }: Props) {
     };
   }, [threadId, request, later, onClose]);
   const conflicts = found?.conflicts ?? [];
+  // What turns made (also caches) is the longer part of the list; what they changed matters more and comes first.
+  const restored = (found?.restored ?? []).toSorted(
+    (one, other) => Number(one.action === "removed") - Number(other.action === "removed"),
+  );
   const count = (found?.restored.length ?? 0) + (overwrite ? conflicts.length : 0);
   const act = () => {
     onClose();
-    api.undo(threadId, { ...request, later, overwrite }).then(({ message }) => toast(message), toastFailure);
+    api
+      .undo(threadId, { ...request, later, overwrite })
+      .then(({ message, restored }) => (restored.length > 0 ? toastDone : toast)(message), toastFailure);
   };
   return (
     <Dialog title={`${verb} changes to files`} className="confirm undo" onClose={onClose}>
@@ -48,9 +61,9 @@ export function UndoDialog({ threadId, request, onClose }: Props) {
         <p>{found.message}</p>
       ) : (
         <ul className="undo-paths">
-          {found.restored.slice(0, MOST_SHOWN).map(({ path, action }) => (
+          {restored.slice(0, MOST_SHOWN).map(({ path, action }) => (
             <li key={path}>
-              <span className="undo-action">{action}</span> <code>{path}</code>
+              <span className="undo-action">{VERBS[action] ?? action}</span> <code>{path}</code>
             </li>
           ))}
           {found.restored.length > MOST_SHOWN && <li>and {found.restored.length - MOST_SHOWN} more</li>}

@@ -5,7 +5,7 @@ import { useEffect, useState } from "react";
 import { api } from "../api.js";
 import { Dialog } from "../shell/dialog.js";
 import { go } from "../shell/route.js";
-import { toast } from "../shell/toasts.js";
+import { toastDone } from "../shell/toasts.js";
 import { plural } from "../text/format.js";
 
 type Props = { threadId: string; onClose: () => void };
@@ -102,7 +102,7 @@ function Finish({ threadId, onClose, found }: Props & { found: FinishAnswer }) {
         setBusy(false);
         if (!done) return setFailed({ words: message, paths: conflicts });
         onClose();
-        toast(message);
+        toastDone(message);
       },
       (failure: unknown) => {
         setBusy(false);
