@@ -14,6 +14,8 @@ import pytest
 from websockets.asyncio.client import connect
 
 pytest.register_assert_rewrite("matrix_support")
+import matrix_clients  # noqa: E402
+import matrix_support  # noqa: E402
 from acp_schema import check_message  # noqa: E402
 from hames.store.postgres.server_state import PostgresServerState  # noqa: E402
 from hames.store.postgres.store import PostgresStore  # noqa: E402
@@ -29,8 +31,10 @@ __all__ = ["cluster", "database"]
 @pytest.mark.needs("bwrap", "bash")
 @pytest.mark.parametrize("protocol", ["http", "sync"])
 async def test_a_client_of_a_gateway_process_passes_the_whole_scenario(
-    protocol: str, tmp_path: Path, database: str
+    protocol: str, tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for module in (matrix_clients, matrix_support):  # two processes start one after the other, and then the tools
+        monkeypatch.setattr(module, "PATIENCE_SECONDS", 60)
     async with SIDES["anthropic"](tmp_path) as side, AsyncExitStack() as stack:
         environment = {**side.place.environment, "HAMES_STORE": database}
         words = [str(Path(sys.executable).parent / "hames"), "worker", "--cwd", str(side.place.work)]

@@ -45,7 +45,6 @@ from hames.ports import (
     Nodes,
     Peers,
     Provider,
-    ServerState,
     Store,
     Tool,
     Tools,
@@ -61,6 +60,7 @@ from hames.tools.files.workspace import LocalWorkspace
 from hames.tools.project_notes import WorkspaceNotes
 
 if TYPE_CHECKING:
+    from hames.ports.server_state import ServerState
     from hames.protocols.session import Session
     from hames.protocols.sync.pages import GitChanges, SandboxReport
     from hames.server.app import Server
@@ -218,7 +218,7 @@ async def serve_engine(
     token: str | None = None,
     git_changes: "Callable[[str], Awaitable[GitChanges]] | None" = None,
     api_policy: ApprovalPolicy | None = None,
-    shared: ServerState | None = None,
+    shared: "ServerState | None" = None,
 ) -> "AsyncGenerator[Server]":
     """Every networked protocol on one port, for as long as the block lasts. Raises `Misconfigured`.
 

@@ -14,7 +14,8 @@ from hames.core.engine import Engine
 from hames.domain.errors import InvalidCommand, Misconfigured
 from hames.domain.uploads import upload_of
 from hames.domain.value import Value
-from hames.ports import NodeStatus, ServerState
+from hames.ports import NodeStatus
+from hames.ports.server_state import ServerState
 from hames.server.peers.store_peers import StorePeers
 from hames.store.postgres.letters import PostgresLetters
 from hames.store.postgres.nodes import PostgresNodes, list_nodes

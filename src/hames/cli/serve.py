@@ -57,7 +57,7 @@ from hames.domain.display import visible
 from hames.domain.errors import Misconfigured
 from hames.domain.items import FileUpdate
 from hames.domain.policy import ApprovalPolicy
-from hames.ports import ServerState
+from hames.ports.server_state import ServerState
 from hames.protocols.sync.pages import GitChanges
 from hames.server.app import Server
 from hames.server.guard.named_tokens import FILE as TOKENS_FILE

@@ -9,7 +9,8 @@
 
 The address can also be in the environment variable HAMES_STORE. A worker takes up prompts that servers left in the
 store, and the turns of other workers that died or were stopped. When it is stopped, others go on with its turns at
-once.
+once. Threads, uploads, named tokens, sign-in links and what a day cost are in the store; configuration, API keys,
+trusted projects, rules, undo copies, worktrees and background processes stay on each machine.
 Exit code: 0 after Ctrl+C or SIGTERM, 1 if the database cannot be reached, 2 for a bad option.
 """
 

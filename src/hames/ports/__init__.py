@@ -32,7 +32,6 @@ from hames.ports.sandbox import (
     Trust,
     Verdict,
 )
-from hames.ports.server_state import ServerState
 from hames.ports.spending import DaySpending
 from hames.ports.store import Examined, Log, LogNews, Store
 from hames.ports.tool import (
@@ -118,7 +117,6 @@ __all__ = [
     "Review",
     "RuleBook",
     "Sandbox",
-    "ServerState",
     "Store",
     "Task",
     "Tell",

@@ -18,7 +18,8 @@ from hames.domain.errors import Misconfigured
 from hames.domain.state import Change
 from hames.domain.value import Value
 from hames.observe.metrics import Metrics
-from hames.ports import Clock, ServerState
+from hames.ports import Clock
+from hames.ports.server_state import ServerState
 from hames.server.guard import peer
 from hames.server.guard.gate import Gate
 from hames.server.guard.identities import Identities

@@ -13,7 +13,7 @@ from hames.domain.policy import ApprovalPolicy
 from hames.domain.state import ThreadState
 from hames.domain.value import Value
 from hames.observe.metrics import Metrics
-from hames.ports import ServerState
+from hames.ports.server_state import ServerState
 from hames.protocols.session import Session
 from hames.protocols.sync.encoder import SyncEncoder
 from hames.protocols.sync.pages import GitChanges, SandboxReport

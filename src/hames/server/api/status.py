@@ -74,7 +74,7 @@ class StatusApi:
         return reply(Health())
 
     async def metrics(self, _request: Request) -> Response:
-        """Metrics for Prometheus; with a shared store, of every node."""
+        """Metrics for Prometheus."""
         text = self._service.metrics.text()
         if (node := self._service.engine.node) is not None:
             try:

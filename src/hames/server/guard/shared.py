@@ -5,7 +5,8 @@ import logging
 import anyio
 
 from hames.domain.errors import StorageFailed
-from hames.ports import Clock, ServerState
+from hames.ports import Clock
+from hames.ports.server_state import ServerState
 from hames.server.guard.named_tokens import PREFIX, KnownTokens
 from hames.server.guard.rate_limit import Bucket
 

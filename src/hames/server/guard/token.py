@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from hames.domain.errors import Misconfigured
 from hames.domain.tokens import NamedToken, SignInLink
 from hames.domain.value import Value
-from hames.ports import Clock, ServerState
+from hames.ports import Clock
+from hames.ports.server_state import ServerState
 from hames.private_files import private_directory
 from hames.server.guard.named_tokens import KnownTokens
 

@@ -16,7 +16,7 @@ import anyio
 from hames.domain.errors import InvalidCommand
 from hames.domain.pictures import shape
 from hames.domain.uploads import is_upload_id, shared_path
-from hames.ports import ServerState
+from hames.ports.server_state import ServerState
 from hames.private_files import private_directory
 from hames.protocols.sync.pages import Upload
 
