@@ -1,4 +1,4 @@
-"""The fold: what a log means. State is nothing but the events so far.
+"""The state of a thread, computed from its events by one pure function: `apply`.
 
 `apply` is pure and total: a record that makes no sense (a delta for an item
 that is not there) changes nothing but the position, so that a damaged log still opens.
