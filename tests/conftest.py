@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # fails there fails for everyone. `make fuzz` sets HYPOTHESIS_PROFILE=long.
 hypothesis.settings.register_profile(
     "short",
-    max_examples=60,
+    max_examples=40,
     deadline=None,
     derandomize=os.environ.get("CI") == "true",
     suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large],

@@ -36,11 +36,14 @@ EXCEPTIONS = {
 INTERPRETERS = ("python", "python3", "git", "node", "npx", "rg", "codex")
 
 
-def sources() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = str(path.relative_to(PACKAGE))
-        if name != "executables.py" and "demo_files" not in name:
-            yield name, ast.parse(path.read_text())
+@pytest.fixture(scope="module")
+def sources() -> list[tuple[str, ast.Module]]:
+    names = {str(path.relative_to(PACKAGE)): path for path in sorted(PACKAGE.rglob("*.py"))}
+    return [
+        (name, ast.parse(path.read_text()))
+        for name, path in names.items()
+        if name != "executables.py" and "demo_files" not in name
+    ]
 
 
 def suspicious(tree: ast.Module) -> Iterator[tuple[str, int]]:
@@ -68,8 +71,8 @@ def suspicious(tree: ast.Module) -> Iterator[tuple[str, int]]:
                 yield f"argv of {first.value}", node.lineno
 
 
-def test_no_other_module_starts_a_python_or_looks_for_a_program() -> None:
-    found = [(name, what, line) for name, tree in sources() for what, line in suspicious(tree)]
+def test_no_other_module_starts_a_python_or_looks_for_a_program(sources: list[tuple[str, ast.Module]]) -> None:
+    found = [(name, what, line) for name, tree in sources for what, line in suspicious(tree)]
     assert [one for one in found if (one[0], one[1]) not in EXCEPTIONS] == []
     assert {(name, what) for name, what, _ in found} == EXCEPTIONS, "an exception that is no longer needed"
 
@@ -92,8 +95,8 @@ def test_the_search_above_finds_what_it_looks_for(code: str) -> None:
     assert list(suspicious(ast.parse(code)))
 
 
-def test_nothing_is_executed_through_a_shell() -> None:
-    for name, tree in sources():
+def test_nothing_is_executed_through_a_shell(sources: list[tuple[str, ast.Module]]) -> None:
+    for name, tree in sources:
         for node in ast.walk(tree):
             if isinstance(node, ast.keyword) and node.arg == "shell" and isinstance(node.value, ast.Constant):
                 pytest.fail(f"{name}:{node.value.lineno} starts a program through a shell")

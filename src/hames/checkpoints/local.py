@@ -1,4 +1,4 @@
-"""Checkpoints through a small process beside the engine (`program.py`), which does the looking."""
+"""Checkpoints through a small process beside the engine (`program.py`), which scans the files."""
 
 import hashlib
 import json

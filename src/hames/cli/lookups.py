@@ -1,4 +1,4 @@
-"""What a shell asks for while somebody types: one value a line, with a description behind a tab.
+"""Values for shell completion (models, threads, servers): one a line, with a description behind a tab.
 
 A completion never fails aloud: with a broken configuration there is nothing to offer, and the command itself says why.
 """

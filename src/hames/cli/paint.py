@@ -1,4 +1,4 @@
-"""Colour for terminals that have it, and plain text for everything else."""
+"""ANSI colours for terminals that have them, and plain text for everything else."""
 
 import os
 from functools import partialmethod

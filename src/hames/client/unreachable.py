@@ -1,4 +1,4 @@
-"""There is no server to talk to."""
+"""Errors of clients: no server could be reached, or the connection was closed."""
 
 
 class Unreachable(Exception):

@@ -1,4 +1,4 @@
-"""Framing: bytes to lines and back, with no idea where the bytes come from.
+"""Framing of JSON lines: splits bytes at LF, limits a line's length, and does no I/O.
 
 Lines end at LF and only at LF. `str.splitlines` would also split on U+2028,
 which is legal inside a JSON string; that bug has shipped in other harnesses.

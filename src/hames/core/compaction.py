@@ -1,4 +1,4 @@
-"""Making room: what the model is shown gets shorter, in steps, until the next request fits. The log keeps everything.
+"""Compaction: a conversation is shortened in steps until the next request fits the window. The log keeps everything.
 
 First old tool results are cleared; then the model writes a summary and goes on from it; then long texts are cut. No
 step needs more room than there is: the request for the summary is shortened in the same way until it fits.

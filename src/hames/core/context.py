@@ -1,4 +1,4 @@
-"""What the model sees: the state, as messages. Pure.
+"""Builds the messages of a model request from a thread's state. Pure.
 
 Valid after anything: an interrupt, a crash, a failed tool. Every call has its
 result in the message after it, because model services refuse a history without.

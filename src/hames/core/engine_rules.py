@@ -1,4 +1,4 @@
-"""How an engine runs turns, beside what each thread says."""
+"""Options of an engine for its turns: step limit, deadlines of approvals, compaction, budgets, what follows a crash."""
 
 from collections.abc import Callable
 

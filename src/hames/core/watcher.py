@@ -1,4 +1,4 @@
-"""Watchers: a snapshot, then everything after it, with no gap between.
+"""Watchers: subscribers of a thread, who get a snapshot and then every change, with no gap between.
 
 The engine never waits for a watcher. One that falls behind first gets its
 deltas joined, and is cut off when even that is too much: coming back is cheap.

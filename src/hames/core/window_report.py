@@ -1,4 +1,4 @@
-"""What fills the window of a thread's model: `/context`."""
+"""Measures what fills the context window of a thread's model, for `/context`."""
 
 from collections import Counter
 

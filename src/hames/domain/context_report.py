@@ -1,4 +1,4 @@
-"""What fills a model's window, for people."""
+"""The report of `/context`: what fills a model's context window."""
 
 from hames.domain.value import Value
 

@@ -1,4 +1,4 @@
-"""Text from elsewhere, made safe to look at.
+"""Makes untrusted text safe to show: escape sequences, control characters and invisible characters.
 
 Two needs, two functions. `visible` is for text a person judges (a command before it runs): everything that moves,
 hides or reorders is written out, so that what is seen is what is there. `printable` is for text a person only

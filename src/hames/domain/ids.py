@@ -1,4 +1,4 @@
-"""Names of things. The same thread id is used by every protocol."""
+"""Types of ids: threads, turns, items, approvals, prompts, calls. The same thread id is used by every protocol."""
 
 from typing import NewType
 

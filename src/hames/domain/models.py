@@ -1,4 +1,4 @@
-"""What is known about a model before asking it anything."""
+"""Model cards: context window, prices and abilities of a model, known before it is asked anything."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""What a picture says about itself in its first bytes: its kind and its declared size.
+"""Detects the type and the size of an image from its first bytes.
 
 Nothing is decoded: a file of ten kilobytes can unfold into gigabytes of pixels, so
 it is judged by what it declares, before anybody is asked to unfold it.

@@ -6,36 +6,9 @@ strict. `approver` also answers. `owner` may do everything; whoever runs Hames o
 
 from typing import Literal, assert_never
 
+from hames.domain import commands
 from hames.domain.actors import Actor
 from hames.domain.budgets import tightest
-from hames.domain.commands import (
-    AddHistory,
-    ArchiveThread,
-    ChangeSettings,
-    Command,
-    CompactThread,
-    CreateThread,
-    DeleteThread,
-    DropPrompt,
-    FinishWorktree,
-    ForkThread,
-    InterruptTurn,
-    ListProcesses,
-    ListServers,
-    ListThreads,
-    ListWorktrees,
-    ReadContext,
-    ReadThread,
-    RenameThread,
-    ResolveApproval,
-    ResumeThread,
-    RunProgram,
-    StartReview,
-    StartTurn,
-    SteerTurn,
-    SubmitPrompt,
-    UndoTurn,
-)
 from hames.domain.options import Overrides, Settings
 from hames.domain.policy import ApprovalPolicy, DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy
 from hames.domain.value import Value
@@ -63,39 +36,43 @@ class Access(Value):
         return self.may("approver")
 
 
-def needed_role(command: Command) -> Role:
+def needed_role(command: commands.Command) -> Role:
     """The least role that may give this command. What its settings would loosen is another question: `loosened`."""
     match command:
-        case ListThreads() | ReadThread() | ListWorktrees():
+        case commands.ListThreads() | commands.ReadThread() | commands.ListWorktrees():
             return "observer"
-        case ResumeThread(overrides=overrides):
+        case commands.ResumeThread(overrides=overrides):
             return "observer" if overrides == Overrides() else "driver"
-        case ListProcesses(end=end):
+        case commands.ListProcesses(end=end):
             return "observer" if end is None else "driver"
-        case ListServers(thread_id=thread_id):  # the servers of a thread are started by asking for them
+        case commands.ListServers(thread_id=thread_id):  # the servers of a thread are started by asking for them
             return "observer" if thread_id is None else "driver"
         case (
-            CreateThread()
-            | StartTurn()
-            | SubmitPrompt()
-            | DropPrompt()
-            | SteerTurn()
-            | InterruptTurn()
-            | ForkThread()
-            | ArchiveThread()
-            | RenameThread()
-            | DeleteThread()
-            | CompactThread()
-            | StartReview()
-            | ChangeSettings()
-            | AddHistory()
-            | ReadContext()
-            | UndoTurn()
+            commands.CreateThread()
+            | commands.StartTurn()
+            | commands.SubmitPrompt()
+            | commands.DropPrompt()
+            | commands.SteerTurn()
+            | commands.InterruptTurn()
+            | commands.ForkThread()
+            | commands.ArchiveThread()
+            | commands.RenameThread()
+            | commands.DeleteThread()
+            | commands.CompactThread()
+            | commands.StartReview()
+            | commands.ChangeSettings()
+            | commands.AddHistory()
+            | commands.ReadContext()
+            | commands.UndoTurn()
         ):
             return "driver"
-        case FinishWorktree(action=action, preview=preview):  # a branch of the user's changes, or work is deleted
+        case commands.FinishWorktree(
+            action=action, preview=preview
+        ):  # a branch of the user's changes, or work is deleted
             return "driver" if preview or action == "keep" else "approver"
-        case ResolveApproval() | RunProgram():  # a program of the client's own runs without a question
+        case (
+            commands.ResolveApproval() | commands.RunProgram()
+        ):  # a program of the client's own runs without a question
             return "approver"
         case _ as never:
             assert_never(never)

@@ -1,4 +1,4 @@
-"""Whether the agent may do what it wants: one pure decision.
+"""Decides whether an action runs, is asked about or is refused: policy, sandbox, rules and grants. Pure.
 
 Trust, grants and the policy `never` remove the question and never the sandbox.
 """

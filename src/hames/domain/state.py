@@ -1,4 +1,4 @@
-"""The fold: what a log means. State is nothing but the events so far.
+"""The state of a thread, computed from its events by one pure function: `apply`.
 
 `apply` is pure and total: a record that makes no sense (a delta for an item
 that is not there) changes nothing but the position, so that a damaged log still opens.
@@ -9,39 +9,11 @@ from typing import Literal, assert_never
 
 from msgspec.structs import replace
 
+from hames.domain import events
 from hames.domain.actors import Actor
 from hames.domain.approvals import Approval, is_about_running
 from hames.domain.authority import grants_after
 from hames.domain.commands import Standing, ThreadSummary
-from hames.domain.events import (
-    TURN_CONTINUED,
-    TURN_PAUSED,
-    ApprovalRequested,
-    ApprovalResolved,
-    ContextAdded,
-    ContextTrimmed,
-    ItemCompleted,
-    ItemDelta,
-    ItemStarted,
-    NotesRead,
-    Noticed,
-    PromptQueued,
-    PromptRemoved,
-    QueueHeld,
-    Record,
-    SettingsChanged,
-    StepVoided,
-    ThreadArchived,
-    ThreadCreated,
-    ThreadRenamed,
-    ToolCalled,
-    TurnEnded,
-    TurnError,
-    TurnKind,
-    TurnStarted,
-    TurnStatus,
-    UsageReported,
-)
 from hames.domain.ids import ItemId, ThreadId, TurnId
 from hames.domain.items import (
     OUTPUT_HEAD,
@@ -73,8 +45,8 @@ WARNINGS = 20
 class Turn(Value):
     id: TurnId
     started_at_ms: int
-    kind: TurnKind = "prompt"
-    status: TurnStatus = "running"
+    kind: events.TurnKind = "prompt"
+    status: events.TurnStatus = "running"
     ended_at_ms: int | None = None
     duration_ms: int | None = None
     """None while it runs, and where the clock says what cannot be."""
@@ -93,7 +65,7 @@ class Turn(Value):
     """How many model replies reported their tokens."""
     waited_ms: int = 0
     """How long its questions waited for their answers."""
-    error: TurnError | None = None
+    error: events.TurnError | None = None
     stop_reason: str = ""
     output_schema: Json = NOTHING
     """The JSON Schema that its final answer has to match."""
@@ -142,7 +114,7 @@ class ThreadState(Value):
     """The project notes that the model is shown."""
     situation: Situation | None = None
     """What the model was last told about where it works."""
-    trimmed: ContextTrimmed | None = None
+    trimmed: events.ContextTrimmed | None = None
     """How much of its past the model is shown; None: all of it."""
 
     @property
@@ -183,7 +155,7 @@ def thread_status(state: ThreadState | None) -> ThreadStatus:
 class Change(Value):
     """A record with the state before and after it: what makes projections stateless."""
 
-    record: Record
+    record: events.Record
     before: ThreadState
     after: ThreadState
 
@@ -193,12 +165,12 @@ def blank(thread_id: ThreadId, *, foreign: bool = False) -> ThreadState:
     return ThreadState(id=thread_id, settings=Settings(model="", cwd=""), foreign=foreign)
 
 
-def apply(state: ThreadState, record: Record) -> ThreadState:
+def apply(state: ThreadState, record: events.Record) -> ThreadState:
     event = record.event
-    if isinstance(event, ItemDelta):  # first, because a token is by far the most frequent event
+    if isinstance(event, events.ItemDelta):  # first, because a token is by far the most frequent event
         return _in_turn(state, record, event.turn_id, lambda turn: _streamed(turn, event))
     match event:
-        case ThreadCreated():
+        case events.ThreadCreated():
             return replace(
                 state,
                 seq=record.seq,
@@ -211,15 +183,15 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
                 created_at_ms=record.at_ms,
                 updated_at_ms=record.at_ms,
             )
-        case ThreadRenamed(title=title):
+        case events.ThreadRenamed(title=title):
             return replace(state, seq=record.seq, updated_at_ms=record.at_ms, title=title)
-        case ThreadArchived(archived=archived):
+        case events.ThreadArchived(archived=archived):
             # Putting a thread away and taking it back leaves it where it was in the list.
             return replace(state, seq=record.seq, archived=archived)
-        case SettingsChanged(settings=settings):
+        case events.SettingsChanged(settings=settings):
             grants = grants_after(state.settings, state.grants, event)
             return replace(state, seq=record.seq, updated_at_ms=record.at_ms, settings=settings, grants=grants)
-        case TurnStarted():
+        case events.TurnStarted():
             turn = Turn(
                 id=event.turn_id,
                 kind=event.kind,
@@ -230,36 +202,36 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
                 model=event.model,
             )
             return replace(state, seq=record.seq, updated_at_ms=record.at_ms, turns=(*state.turns, turn))
-        case ItemStarted(item=item):
+        case events.ItemStarted(item=item):
             state = _in_turn(state, record, event.turn_id, lambda turn: _opened(turn, item))
             return _previewed(state, item)
-        case ItemCompleted(item=item):
+        case events.ItemCompleted(item=item):
             if _shortens(state, item):
                 state = replace(state, last_usage=Usage())
             state = _in_turn(state, record, event.turn_id, lambda turn: _completed(turn, item))
             return _previewed(state, item)
-        case ToolCalled(step=step, call=call):
+        case events.ToolCalled(step=step, call=call):
             return _in_turn(
                 state,
                 record,
                 event.turn_id,
                 lambda turn: replace(turn, calls=(*turn.calls, Called(step=step, position=len(turn.items), call=call))),
             )
-        case StepVoided(step=step):
+        case events.StepVoided(step=step):
             return _in_turn(
                 state, record, event.turn_id, lambda turn: replace(turn, void_steps=(*turn.void_steps, step))
             )
-        case ApprovalRequested(approval=approval):
+        case events.ApprovalRequested(approval=approval):
             approval = replace(approval, asked_at_ms=approval.asked_at_ms or record.at_ms)
             return replace(_asked(state, approval), seq=record.seq, approvals=(*state.approvals, approval))
-        case ApprovalResolved(approval_id=approval_id, grant=grant):
+        case events.ApprovalResolved(approval_id=approval_id, grant=grant):
             return replace(
                 _answered(_unanswered(state, event), event),
                 seq=record.seq,
                 approvals=tuple(a for a in state.approvals if a.id != approval_id),
                 grants=state.grants if grant is None or grant in state.grants else (*state.grants, grant),
             )
-        case UsageReported(usage=usage, model=model):
+        case events.UsageReported(usage=usage, model=model):
             state = _in_turn(
                 state,
                 record,
@@ -270,7 +242,7 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
             )
             spent = _paid(state.spent, model, usage)
             return replace(state, usage=state.usage + usage, last_usage=usage, spent=spent)
-        case PromptQueued():
+        case events.PromptQueued():
             prompt = QueuedPrompt(
                 id=event.prompt_id,
                 content=event.content,
@@ -279,20 +251,20 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
                 by=event.by,
             )
             return replace(state, seq=record.seq, queue=(*state.queue, prompt))
-        case PromptRemoved(prompt_id=prompt_id):
+        case events.PromptRemoved(prompt_id=prompt_id):
             return replace(state, seq=record.seq, queue=tuple(p for p in state.queue if p.id != prompt_id))
-        case QueueHeld(held=held):
+        case events.QueueHeld(held=held):
             return replace(state, seq=record.seq, queue_held=held)
-        case Noticed():
+        case events.Noticed():
             return _noticed(state, record, event)
-        case NotesRead(files=files):
+        case events.NotesRead(files=files):
             return replace(state, seq=record.seq, notes=files)
-        case ContextAdded(situation=situation):
+        case events.ContextAdded(situation=situation):
             state = _in_turn(state, record, event.turn_id, lambda turn: _with_context(turn, event))
             return state if situation is None else replace(state, situation=situation)
-        case ContextTrimmed():
+        case events.ContextTrimmed():
             return replace(state, seq=record.seq, trimmed=event, last_usage=Usage())
-        case TurnEnded():
+        case events.TurnEnded():
             return _in_turn(
                 state,
                 record,
@@ -312,7 +284,7 @@ def apply(state: ThreadState, record: Record) -> ThreadState:
             assert_never(never)
 
 
-def _duration(turn: Turn, event: TurnEnded, at_ms: int) -> int | None:
+def _duration(turn: Turn, event: events.TurnEnded, at_ms: int) -> int | None:
     if event.duration_ms is not None:
         return event.duration_ms
     return took if 0 <= (took := at_ms - turn.started_at_ms) <= LONGEST_TURN_MS else None
@@ -323,7 +295,7 @@ def is_voided(turn: Turn, item: Item) -> bool:
     return item.step in turn.void_steps and isinstance(item, AgentMessage | Reasoning | WebSearch)
 
 
-def _in_turn(state: ThreadState, record: Record, turn_id: TurnId, change: Callable[[Turn], Turn]) -> ThreadState:
+def _in_turn(state: ThreadState, record: events.Record, turn_id: TurnId, change: Callable[[Turn], Turn]) -> ThreadState:
     turns = state.turns
     if turns and turns[-1].id == turn_id:
         turns = (*turns[:-1], change(turns[-1]))
@@ -345,12 +317,12 @@ def _shortens(state: ThreadState, item: Item) -> bool:
     return bool(state.turns) and item.id in state.turns[-1].open
 
 
-def _with_context(turn: Turn, event: ContextAdded) -> Turn:
+def _with_context(turn: Turn, event: events.ContextAdded) -> Turn:
     added = AddedContext(step=event.step, position=len(turn.items), text=event.text)
     return replace(turn, context=(*turn.context, added))
 
 
-def _streamed(turn: Turn, delta: ItemDelta) -> Turn:
+def _streamed(turn: Turn, delta: events.ItemDelta) -> Turn:
     return _with_item(turn, delta.item_id, lambda item: extended(item, delta.stream, delta.text))
 
 
@@ -361,9 +333,13 @@ def _completed(turn: Turn, item: Item) -> Turn:
     return _with_item(replace(turn, open=still_open), item.id, lambda _: item)
 
 
-def _noticed(state: ThreadState, record: Record, notice: Noticed) -> ThreadState:
-    if notice.source == "hames" and notice.name in (TURN_CONTINUED, TURN_PAUSED) and notice.turn_id is not None:
-        paused = notice.name == TURN_PAUSED
+def _noticed(state: ThreadState, record: events.Record, notice: events.Noticed) -> ThreadState:
+    if (
+        notice.source == "hames"
+        and notice.name in (events.TURN_CONTINUED, events.TURN_PAUSED)
+        and notice.turn_id is not None
+    ):
+        paused = notice.name == events.TURN_PAUSED
         state = _in_turn(state, record, notice.turn_id, lambda turn: _continued(turn, state, paused=paused))
     if notice.severity == "warning":
         warned = Warned(at_ms=record.at_ms, notice=notice)
@@ -387,7 +363,7 @@ def _with_item(turn: Turn, item_id: ItemId, change: Callable[[Item], Item]) -> T
     return turn
 
 
-def _unanswered(state: ThreadState, event: ApprovalResolved) -> ThreadState:
+def _unanswered(state: ThreadState, event: events.ApprovalResolved) -> ThreadState:
     """Questions of a tool that runs leave it as it is; any other question comes before its tool does."""
     asked = next((one for one in state.approvals if one.id == event.approval_id), None)
     if event.decision != "void" or asked is None or is_about_running(asked.intent) or not state.turns:
@@ -407,7 +383,7 @@ def _asked(state: ThreadState, approval: Approval) -> ThreadState:
     return replace(state, turns=(*state.turns[:-1], replace(last, unanswered=left)))
 
 
-def _answered(state: ThreadState, event: ApprovalResolved) -> ThreadState:
+def _answered(state: ThreadState, event: events.ApprovalResolved) -> ThreadState:
     """What the log of an earlier version does not say is not remembered either."""
     if event.by is None or not state.turns or state.turns[-1].id != event.turn_id:
         return state

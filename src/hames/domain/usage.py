@@ -1,4 +1,4 @@
-"""Tokens spent."""
+"""Token usage of model calls: input, output, thinking and cache."""
 
 from hames.domain.value import Value
 

@@ -1,4 +1,4 @@
-"""`Value`: what data is made of here.
+"""`Value`: the base class of all immutable data.
 
 `kw_only` does not reach subclasses at run time, so the base carries no fields,
 and a subclass that adds defaults before required fields still says `kw_only=True`.

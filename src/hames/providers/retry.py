@@ -1,4 +1,4 @@
-"""Trying again, with patience: only before the answer has begun.
+"""Retries a failed model request after a pause, as long as nothing of the answer was passed on.
 
 Once anything of an answer was passed on, the loop decides what happens to it.
 The notice of a retry comes before the pause, so that people see why nothing happens.

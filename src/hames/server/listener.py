@@ -1,4 +1,4 @@
-"""The listener: a port, uvicorn behind it, and an end that clients are told of."""
+"""Listens on a port with uvicorn: binding, TLS, and a shutdown that clients are told of."""
 
 import contextlib
 import ipaddress

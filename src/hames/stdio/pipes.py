@@ -1,4 +1,4 @@
-"""Chunks in and lines out of two file descriptors.
+"""Asynchronous reading and writing of stdin and stdout (pipes, files, terminals), with backpressure.
 
 asyncio protocols on the pipes themselves: anyio's wrapped files take ten times as long for a line. Files,
 terminals and devices are no pipes: a thread reads them, and they are written at once.

@@ -1,4 +1,4 @@
-"""The list of threads, so that listing opens no log. It can be thrown away at any time.
+"""The SQLite index of the thread list, so that listing opens no log. It can be thrown away at any time.
 
 The truth is in the logs and, per thread, in `meta.json`; the index notices threads that came or went without it by the
 time stamp of the directory that they are in, and, once in each process, threads that changed without it (it was in use,

@@ -1,4 +1,4 @@
-"""A record as a line of the log, and lines as records.
+"""Encodes a record as a line of the log, with checksum and seal, and decodes and checks lines.
 
 A line counts only with its newline and its checksum: plain JSON would accept
 most flipped bits. The checksum is the last member, over everything before it. In a log of ours two members

@@ -1,4 +1,4 @@
-"""Cutting the incomplete end of a log off, which a crash or a power cut can leave behind."""
+"""Cuts off a torn last line of a log (after a crash or a power cut), and keeps what was cut in another file."""
 
 import os
 

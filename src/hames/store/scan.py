@@ -1,4 +1,4 @@
-"""Reading the lines of a thread's log: which are whole, which are ours, and what is missing between them."""
+"""Scans the lines of a thread's log: damaged, repeated, missing and torn lines, and which lines are sealed by us."""
 
 import os
 from collections.abc import Iterator

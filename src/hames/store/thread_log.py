@@ -1,4 +1,4 @@
-"""One thread's log, open for writing."""
+"""One thread's log, open for writing: appends, syncs to disk, takes back failed writes, keeps live deltas."""
 
 import contextlib
 import errno

@@ -1,4 +1,4 @@
-"""`edit`: one text for another."""
+"""`edit`: replaces a text in a file by another."""
 
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher

@@ -1,4 +1,4 @@
-"""Output without end, kept within bounds: the beginning, the end, and how much is missing between.
+"""Truncates long output: keeps the beginning and the end, and says how much is missing between.
 
 The beginning can be told as it comes; the end is known only at the end. What `feed`
 and `finish` return, put together, is the whole text that is kept.

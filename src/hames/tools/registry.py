@@ -1,4 +1,4 @@
-"""The tools that come with the house."""
+"""The built-in tools: which there are, and how they are opened for a thread."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager

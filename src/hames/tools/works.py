@@ -1,4 +1,4 @@
-"""The two kinds of file work: looking, which is harmless, and changing, which is judged.
+"""Base classes of the file tools: `Looking` only reads; `Changing` prepares the diff that people approve.
 
 `prepare` computes the whole change and touches nothing; what people approve is the
 diff of exactly the bytes that `run` puts in place, and only onto what they were computed from.

@@ -1,4 +1,4 @@
-"""The slash commands."""
+"""The slash commands of the terminal: /model, /threads, /diff, /compact and the others."""
 
 import time
 from difflib import get_close_matches

@@ -1,4 +1,4 @@
-"""The first thing on an empty screen."""
+"""The welcome text on an empty screen."""
 
 from pathlib import Path
 

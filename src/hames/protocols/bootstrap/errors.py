@@ -1,4 +1,4 @@
-"""Which number an error has here. The same numbers mean other things in other protocols."""
+"""The JSON-RPC error codes of bootstrap. The same numbers mean other things in other protocols."""
 
 from hames.domain import errors
 

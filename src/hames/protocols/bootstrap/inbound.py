@@ -1,4 +1,4 @@
-"""From the wire to the engine's words. Pure; `InvalidCommand` is all it raises."""
+"""Decodes the requests of bootstrap into commands. Pure; `InvalidCommand` is all it raises."""
 
 from typing import TypeVar, assert_never
 

@@ -1,4 +1,4 @@
-"""From a change to what clients are told. Pure, and stateless: a change brings the state before and after it.
+"""Notifications of bootstrap, made from a change. Pure, and stateless: a change brings the state before and after it.
 
 A tool's streamed output is an item of its own (`tool_log`): it starts with the first output and is completed
 just before its `tool_exec`. Whether it has started is read from the state before, never remembered.

@@ -1,4 +1,4 @@
-"""Which number an error has here, in each of the two shapes.
+"""The error codes of flint, in each of the two shapes.
 
 Codex knows hardly more than "invalid request", and reads -32001 as an overloaded server that one
 asks again: its clients must never see flint's number for an unknown thread.

@@ -1,4 +1,4 @@
-"""From the wire to commands. Raises `InvalidCommand` and nothing else.
+"""Decodes the requests of flint into commands. Raises `InvalidCommand` and nothing else.
 
 A request is either a `Command`, or a `Local` that the session answers itself. Where several
 requests lead to the same command (`thread/read`, `config/read` of a thread, …) the session knows

@@ -1,4 +1,4 @@
-"""Items as flint's clients see them.
+"""Items in flint's format.
 
 The union is open: a client keeps what it does not know (`UnknownItem`) and shows it as
 a tool call. `toolCall`, `artifact` and `contextCompaction` are ours; the rest is the specification's, but for

@@ -1,4 +1,4 @@
-"""From a change to what a client is sent: pure, and the same for every dialect."""
+"""Notifications of flint, made from a change: pure, and the same for every dialect."""
 
 from typing import assert_never
 

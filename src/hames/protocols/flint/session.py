@@ -11,27 +11,8 @@ from msgspec.structs import replace
 
 from hames import __version__
 from hames.codecs.jsonrpc_peer import JsonRpcRequest, JsonRpcResponse, JsonRpcRules, Params
+from hames.domain import commands
 from hames.domain.approvals import Elicit, Intent
-from hames.domain.commands import (
-    ArchiveThread,
-    ChangeSettings,
-    Command,
-    CompactThread,
-    CreateThread,
-    DeleteThread,
-    ForkThread,
-    InterruptTurn,
-    ListServers,
-    ProgramEnded,
-    ReadThread,
-    ResolveApproval,
-    ResumeThread,
-    StartReview,
-    StartTurn,
-    SteerTurn,
-    SubmitPrompt,
-    ThreadPage,
-)
 from hames.domain.errors import HarnessError, InvalidCommand
 from hames.domain.events import ApprovalRequested, ApprovalResolved, SettingsChanged
 from hames.domain.ids import ApprovalId, ThreadId, TurnId
@@ -119,7 +100,7 @@ class FlintSession(RpcSession):
             case inbound.Local():
                 self.answer(request, self.local(command, request))
                 return []
-            case StartTurn() | SubmitPrompt() | StartReview() | CompactThread():
+            case commands.StartTurn() | commands.SubmitPrompt() | commands.StartReview() | commands.CompactThread():
                 thread_id = command.thread_id
                 if thread_id in self._followed:
                     return [Execute(command=command, context=pending)]
@@ -128,25 +109,25 @@ class FlintSession(RpcSession):
             case _:
                 return [Execute(command=command, context=pending)]
 
-    def _decode(self, method: str, params: Params) -> Command | inbound.Local:
+    def _decode(self, method: str, params: Params) -> commands.Command | inbound.Local:
         if method in PROGRAMS:
             return decode_program(method, params, self._session())
         params = typed_tools(params)
         command = FIXED[method](params) if method in FIXED else self._dialect.decode(method, params)
         command = with_client_settings(command, params, self._option_ids(), self._defaults)
         match command:
-            case CreateThread():
+            case commands.CreateThread():
                 overrides = self._with_choices(command.overrides, None, params)
                 if overrides.approval_policy is None:
                     overrides = replace(overrides, approval_policy=self._defaults.approval_policy)
                 return replace(command, overrides=overrides)
-            case StartTurn(thread_id=thread_id):
+            case commands.StartTurn(thread_id=thread_id):
                 return replace(command, overrides=self._with_choices(command.overrides, thread_id, params))
-            case ResumeThread(overrides=given) | ForkThread(overrides=given) if given.options:
+            case commands.ResumeThread(overrides=given) | commands.ForkThread(overrides=given) if given.options:
                 known = self._dialect.known_options(self._models.selectors(), lambda: self._model(given), given.options)
                 return replace(command, overrides=replace(given, options=known or None))
-            case ListServers(thread_id=None) if self._last is not None:
-                return ListServers(thread_id=self._last.id)
+            case commands.ListServers(thread_id=None) if self._last is not None:
+                return commands.ListServers(thread_id=self._last.id)
             case _:
                 return command
 
@@ -192,9 +173,9 @@ class FlintSession(RpcSession):
         result = response.result
         word = result.get("decision") if isinstance(result, dict) and response.error is None else None
         decision, scope = read_decision(word, where.offer if where is not None else None)
-        answer = Execute(command=ResolveApproval(approval_id=approval_id, decision=decision, scope=scope))
+        answer = Execute(command=commands.ResolveApproval(approval_id=approval_id, decision=decision, scope=scope))
         if word == "cancel" and where is not None:
-            return [answer, Execute(command=InterruptTurn(thread_id=where.thread_id, turn_id=where.turn_id))]
+            return [answer, Execute(command=commands.InterruptTurn(thread_id=where.thread_id, turn_id=where.turn_id))]
         return [answer]
 
     def ask(self, request_id: str, request: ClientRequest, _deadline: float) -> bool:
@@ -218,7 +199,11 @@ class FlintSession(RpcSession):
         if not isinstance(pending := action.context, Pending):
             return []  # the answer to a question of ours: nobody waits
         command = action.command
-        opened = outcome if isinstance(command, CreateThread | ResumeThread | ForkThread) else None
+        opened = (
+            outcome
+            if isinstance(command, commands.CreateThread | commands.ResumeThread | commands.ForkThread)
+            else None
+        )
         if isinstance(opened, ThreadState) and opened.id not in self._followed:
             return [Follow(thread_id=opened.id, context=pending._replace(command=command))]
         self.answer(pending.request, self._result(pending.request, command, outcome))
@@ -247,11 +232,11 @@ class FlintSession(RpcSession):
         return super().failed(action, error)
 
     def closed(self) -> Sequence[Action]:
-        return [Execute(command=DeleteThread(thread_id=one, interrupt=True)) for one in self._ephemeral]
+        return [Execute(command=commands.DeleteThread(thread_id=one, interrupt=True)) for one in self._ephemeral]
 
-    def _result(self, request: JsonRpcRequest, command: Command, outcome: Outcome) -> Json:
+    def _result(self, request: JsonRpcRequest, command: commands.Command, outcome: Outcome) -> Json:
         match outcome:
-            case ThreadPage(threads=threads, next_cursor=next_cursor):
+            case commands.ThreadPage(threads=threads, next_cursor=next_cursor):
                 return self._dialect.page([self._dialect.listed_thread(thread) for thread in threads], next_cursor)
             case Turn():
                 return self._turn_answer(command, outcome)
@@ -259,7 +244,7 @@ class FlintSession(RpcSession):
                 return m.ThreadQueueAddResult(queued=FlintDialect(self._about, self._window).queued_prompt(outcome))
             case ThreadState():
                 return self._thread_answer(request, command, outcome)
-            case ProgramEnded():
+            case commands.ProgramEnded():
                 return program_result(request.method, outcome)
             case None:
                 return m.Empty()
@@ -276,7 +261,7 @@ class FlintSession(RpcSession):
         asked = [*notice, *outbound.questions(state, self._dialect)]
         self.say(self._without_muted([*outbound.thread_started(state, self._dialect), *asked] if opens else asked))
 
-    def _tell_ignored(self, request: JsonRpcRequest, command: Command, state: ThreadState) -> None:
+    def _tell_ignored(self, request: JsonRpcRequest, command: commands.Command, state: ThreadState) -> None:
         """What of the request's `config` has no effect."""
         ignored = config_notices(command, request.params, self._option_ids())
         self._tool_calls.opened(state.id, command, self._dialect)
@@ -390,41 +375,41 @@ class FlintSession(RpcSession):
 
     # -- answers
 
-    def _turn_answer(self, command: Command, turn: Turn) -> Json:
+    def _turn_answer(self, command: commands.Command, turn: Turn) -> Json:
         """As it begins: its items are told one by one, and each only once."""
         shown = self._dialect.begun_turn(turn)
-        if isinstance(command, StartTurn):  # and not before: a turn that was refused has taken no choice along
+        if isinstance(command, commands.StartTurn):  # and not before: a turn that was refused has taken no choice along
             self._applied[command.thread_id] = len(self._chosen)
         match command:
-            case StartReview(thread_id=thread_id):
+            case commands.StartReview(thread_id=thread_id):
                 return {"turn": shown, "reviewThreadId": self._dialect.thread_id(thread_id)}
-            case SubmitPrompt():
+            case commands.SubmitPrompt():
                 return {"queued": None, "turn": shown}
             case _:
                 return {"turn": shown}
 
-    def _thread_answer(self, request: JsonRpcRequest, command: Command, state: ThreadState) -> Json:
+    def _thread_answer(self, request: JsonRpcRequest, command: commands.Command, state: ThreadState) -> Json:
         match command:
-            case CreateThread() | ResumeThread() | ForkThread():
+            case commands.CreateThread() | commands.ResumeThread() | commands.ForkThread():
                 self._last = state
-                if state.ephemeral and not isinstance(command, ResumeThread):
+                if state.ephemeral and not isinstance(command, commands.ResumeThread):
                     self._ephemeral.append(state.id)
-                if isinstance(command, CreateThread):
+                if isinstance(command, commands.CreateThread):
                     self._applied[state.id] = len(self._chosen)
                 opened = self._dialect.opened_thread(state, turns=not request.params.get("excludeTurns"))
                 if isinstance(page := request.params.get("initialTurnsPage"), dict) and isinstance(opened, dict):
                     wanted = inbound.read({**page, "threadId": state.id}, m.ThreadTurnsListParams)
                     opened["initialTurnsPage"] = turns_page(state, self._dialect, wanted)
                 return opened
-            case ReadThread():
+            case commands.ReadThread():
                 return self._read_answer(request, state)
-            case SteerTurn() if request.method == "turn/start":
+            case commands.SteerTurn() if request.method == "turn/start":
                 return {"turn": self._dialect.begun_turn(state.running or state.turns[-1])}
-            case SteerTurn():
+            case commands.SteerTurn():
                 return {"turnId": state.running.id if state.running else ""}
-            case ArchiveThread(archived=False):
+            case commands.ArchiveThread(archived=False):
                 return {"thread": self._dialect.thread(state, turns=False)}
-            case ChangeSettings() if request.method == "config/set":
+            case commands.ChangeSettings() if request.method == "config/set":
                 return m.ConfigOptions(options=self._options(state.settings))
             case _:
                 return m.Empty()

@@ -1,4 +1,4 @@
-"""From the body of a request to commands. Raises `InvalidCommand` and nothing else."""
+"""Decodes the requests to a sandbox runner into commands. Raises `InvalidCommand` and nothing else."""
 
 from hames.domain.commands import (
     TURN_NAME,

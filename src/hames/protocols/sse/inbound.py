@@ -1,4 +1,4 @@
-"""From the body of a request to commands. Raises `InvalidCommand` and nothing else."""
+"""Decodes the bodies of HTTP + SSE requests into commands. Raises `InvalidCommand` and nothing else."""
 
 from hames.domain.commands import ResolveApproval, StartTurn
 from hames.domain.errors import InvalidCommand

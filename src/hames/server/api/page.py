@@ -1,4 +1,4 @@
-"""The page: files that were built once, under a policy that lets them run and nothing else.
+"""The static files of the web page, compressed where possible, with their Content-Security-Policy.
 
 A file may lie there compressed as well (`index.js.br`, `index.js.gz`): a client that takes one of these gets it.
 """

@@ -1,4 +1,4 @@
-"""The guard: every request is judged before anything else looks at it.
+"""The checks of every request and WebSocket: `Host` (DNS rebinding), `Origin` (other sites), content type, token.
 
 The judgement is a pure function of the request's head. A browser obeys anybody's page, so a request must prove that
 it does not come from one: the `Host` is ours (or a name was rebound), the `Origin` is ours (or another site asks),

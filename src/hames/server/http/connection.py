@@ -1,4 +1,4 @@
-"""Our end of an HTTP connection: uvicorn's, with bounds on what a client may send.
+"""HTTP connections with limits on uvicorn's parser: ambiguous, oversized and slow requests, and too many clients.
 
 uvicorn's parser lets through a second `Host`, an absolute address, trailers and a head of any size, and waits for
 ever for one that trickles. All of that ends here, before any request exists: with 400, and the connection closed.

@@ -3,8 +3,6 @@
 Only tests import this; the SDK takes more than a second to load.
 """
 
-from collections.abc import AsyncGenerator
-
 import httpx2
 import msgspec
 from anthropic import AsyncAnthropic
@@ -14,38 +12,19 @@ from hames.domain.items import Call
 from hames.domain.json import Json
 from hames.domain.request import StopReason
 from hames.domain.usage import Usage
+from hames.testing.oracles.canned import CannedTransport
 from hames.testing.services.anthropic import WORDS
 from hames.testing.services.outcome import Outcome
 
 REASONS: dict[str, StopReason] = {"stop_sequence": "end", **{word: reason for reason, word in WORDS.items()}}
 
 
-class _Bytes(httpx2.AsyncByteStream):
-    def __init__(self, chunks: list[bytes]) -> None:
-        self._chunks = chunks
-
-    async def __aiter__(self) -> AsyncGenerator[bytes, None]:
-        for chunk in self._chunks:
-            yield chunk
-
-
-class _Canned(httpx2.AsyncBaseTransport):
-    """Answers every request with the same bytes, and keeps what it was asked."""
-
-    def __init__(self, chunks: list[bytes]) -> None:
-        self.requests: list[httpx2.Request] = []
-        self._chunks = chunks
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        self.requests.append(request)
-        headers = {"content-type": "text/event-stream; charset=utf-8"}
-        return httpx2.Response(200, headers=headers, stream=_Bytes(self._chunks))
-
-
 async def read_by_sdk(chunks: list[bytes]) -> Outcome:
     """What the SDK's own accumulator makes of a stream. Raises whatever the SDK raises."""
     client = AsyncAnthropic(
-        api_key="test", max_retries=0, http_client=httpx2.AsyncClient(transport=_Canned(chunks), trust_env=False)
+        api_key="test",
+        max_retries=0,
+        http_client=httpx2.AsyncClient(transport=CannedTransport(chunks), trust_env=False),
     )
     async with client.messages.stream(
         model="claude-test", max_tokens=1, messages=[{"role": "user", "content": "?"}]
@@ -84,7 +63,7 @@ async def read_by_sdk(chunks: list[bytes]) -> Outcome:
 
 async def accepted_by_sdk(body: Json) -> Json:
     """The request the SDK would send for the same arguments. Raises where the SDK knows no such argument."""
-    transport = _Canned([b'event: message_stop\ndata: {"type": "message_stop"}\n\n'])
+    transport = CannedTransport([b'event: message_stop\ndata: {"type": "message_stop"}\n\n'])
     client = AsyncAnthropic(
         api_key="test", max_retries=0, http_client=httpx2.AsyncClient(transport=transport, trust_env=False)
     )

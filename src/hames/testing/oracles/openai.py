@@ -4,7 +4,6 @@ Only tests import this; the SDK takes more than a second to load.
 """
 
 import warnings
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import httpx2
@@ -24,6 +23,7 @@ from hames.domain.items import Call
 from hames.domain.json import Json
 from hames.domain.request import StopReason
 from hames.domain.usage import Usage
+from hames.testing.oracles.canned import CannedTransport
 from hames.testing.services.outcome import Outcome
 
 INCOMPLETE: dict[str, StopReason] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
@@ -35,29 +35,7 @@ FINISHED: dict[str, StopReason] = {
 }
 
 
-class _Bytes(httpx2.AsyncByteStream):
-    def __init__(self, chunks: list[bytes]) -> None:
-        self._chunks = chunks
-
-    async def __aiter__(self) -> AsyncGenerator[bytes, None]:
-        for chunk in self._chunks:
-            yield chunk
-
-
-class _Canned(httpx2.AsyncBaseTransport):
-    """Answers every request with the same bytes, and keeps what it was asked."""
-
-    def __init__(self, chunks: list[bytes]) -> None:
-        self.requests: list[httpx2.Request] = []
-        self._chunks = chunks
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        self.requests.append(request)
-        headers = {"content-type": "text/event-stream; charset=utf-8"}
-        return httpx2.Response(200, headers=headers, stream=_Bytes(self._chunks))
-
-
-def _client(transport: _Canned) -> AsyncOpenAI:
+def _client(transport: CannedTransport) -> AsyncOpenAI:
     http = httpx2.AsyncClient(transport=transport, trust_env=False)
     return AsyncOpenAI(api_key="test", max_retries=0, http_client=http)
 
@@ -68,7 +46,7 @@ async def read_by_sdk(chunks: list[bytes]) -> Outcome:
     The SDK's own accumulator knows only completed replies, so an incomplete one is its last event's.
     """
     last: Response | None = None
-    async with _client(_Canned(chunks)).responses.stream(model="gpt-test", input="?") as stream:
+    async with _client(CannedTransport(chunks)).responses.stream(model="gpt-test", input="?") as stream:
         async for event in stream:
             if isinstance(event, ResponseCompletedEvent | ResponseIncompleteEvent):
                 last = event.response
@@ -119,7 +97,7 @@ def _arguments(item: Json) -> str:
 
 async def read_chat_by_sdk(chunks: list[bytes]) -> Outcome:
     """What the SDK's accumulator makes of a stream of chat completions."""
-    client = _client(_Canned(chunks))
+    client = _client(CannedTransport(chunks))
     async with client.chat.completions.stream(model="test", messages=[{"role": "user", "content": "?"}]) as stream:
         completion: ChatCompletion = await stream.get_final_completion()
     read = completion.to_dict(mode="json", exclude_unset=False)
@@ -143,7 +121,7 @@ async def read_chat_by_sdk(chunks: list[bytes]) -> Outcome:
 async def accepted_by_sdk(body: Json) -> Json:
     """The request the SDK would send for the same arguments, which it must know by name and by type."""
     _typed(response_create_params.ResponseCreateParamsStreaming, body)
-    transport = _Canned([b"data: [DONE]\n\n"])
+    transport = CannedTransport([b"data: [DONE]\n\n"])
     async for _ in await _client(transport).responses.create(**body):
         pass
     return msgspec.json.decode(transport.requests[0].content)
@@ -152,7 +130,7 @@ async def accepted_by_sdk(body: Json) -> Json:
 async def accepted_chat_by_sdk(body: Json) -> Json:
     """The same for chat completions."""
     _typed(completion_create_params.CompletionCreateParamsStreaming, body)
-    transport = _Canned([b"data: [DONE]\n\n"])
+    transport = CannedTransport([b"data: [DONE]\n\n"])
     async for _ in await _client(transport).chat.completions.create(**body):
         pass
     return msgspec.json.decode(transport.requests[0].content)
@@ -160,7 +138,7 @@ async def accepted_chat_by_sdk(body: Json) -> Json:
 
 async def address_of_sdk(base_url: str) -> tuple[str, str]:
     """Where the SDK sends requests for the Responses API and chat completions, given a base URL."""
-    transport = _Canned([b"data: [DONE]\n\n"])
+    transport = CannedTransport([b"data: [DONE]\n\n"])
     client = _client(transport).with_options(base_url=base_url)
     async for _ in await client.responses.create(model="m", input="?", stream=True):
         pass

@@ -1,4 +1,4 @@
-"""Opening a path below a directory without ever leaving it.
+"""Opens a path below a directory without leaving it, whatever symbolic links and `..` say.
 
 Never by comparing strings: between a check and its use a directory can become a
 link. The kernel resolves the whole path below a descriptor (`openat2`, Linux 5.6);

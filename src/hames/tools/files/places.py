@@ -1,4 +1,4 @@
-"""Where a path of the model's leads: to a root and a way below it, or to a refusal.
+"""Resolves a path that a model names: to a root and a path below it, or to a refusal.
 
 The roots are the workspace and what the sandbox policy makes writable beside it: without a sandbox, everything. Names
 are only taken apart here; what they lead to on disk is decided when they are opened.
