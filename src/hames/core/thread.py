@@ -125,7 +125,8 @@ class Thread:
                 records = [
                     Record(seq=first + n, at_ms=now, thread_id=self.id, event=event) for n, event in enumerate(events)
                 ]
-                if any(isinstance(event, TurnStarted) for event in events):
+                kinds = {type(event) for event in events}
+                if TurnStarted in kinds:
                     self.log.mark_running(running=True)
                 await self._keep([*bundle, *records], sync=any(map(is_synced, events)))
                 self.check_not_lost()
@@ -133,7 +134,7 @@ class Thread:
                 self._look_seconds = 0.0
                 for record in records:
                     self._tell(record)
-                if any(isinstance(event, TurnEnded) for event in events) and self._is_at_rest():
+                if TurnEnded in kinds and self._is_at_rest():
                     self.log.mark_running(running=False)
         if any(event.policy.listed for event in events):
             try:
