@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import select
 import shutil
 import socket
@@ -36,6 +37,7 @@ from server_support import SyncFollower, http, port_of, running
 from support import created, engine
 
 TOKEN = "a-token-for-the-owner-123"
+STATIC = Path(__file__).parents[2] / "src" / "hames" / "web" / "static"
 
 
 def certificate(directory: Path, name: str = "first") -> tuple[str, str]:
@@ -362,7 +364,7 @@ async def test_the_nginx_configuration_of_the_documentation_works(tmp_path: Path
     address = Address(port=0, names=(name,), proxies=("127.0.0.1",))
     async with (
         engine(ScriptedModel([say("Hello.")]), clock=SystemClock()) as house,
-        running(house, tmp_path / "data", token=TOKEN, address=address) as server,
+        running(house, tmp_path / "data", token=TOKEN, address=address, page=STATIC) as server,
     ):
         thread = (await created(house)).id
         for old, new in (
@@ -388,6 +390,7 @@ async def test_the_nginx_configuration_of_the_documentation_works(tmp_path: Path
         async with await anyio.open_process(command, stderr=subprocess.PIPE) as process:
             try:
                 await _through_proxy(f"https://localhost:{port}", path, context, thread, process)
+                await _page_through_proxy(f"https://localhost:{port}", path, context, server)
             finally:
                 process.terminate()
                 await process.wait()
@@ -395,20 +398,24 @@ async def test_the_nginx_configuration_of_the_documentation_works(tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.needs("openssl", "caddy")
-async def test_the_caddy_configuration_of_the_documentation_works(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", ["", "/hames"])
+async def test_the_caddy_configuration_of_the_documentation_works(tmp_path: Path, path: str) -> None:
     cert, key = certificate(tmp_path)
     port = _free_port()
     text = (Path(__file__).parents[2] / "docs" / "reverse-proxy.md").read_text()
-    block = text.split("## Behind Caddy")[1].split("```text\n")[1].split("```")[0]
+    block = text.split("## A path in front" if path else "## Behind Caddy")[1].split("```text\n")[1].split("```")[0]
     address = Address(port=0, names=(f"localhost:{port}",), proxies=("127.0.0.1",))
     async with (
         engine(ScriptedModel([say("Hello.")]), clock=SystemClock()) as house,
-        running(house, tmp_path / "data", token=TOKEN, address=address) as server,
+        running(house, tmp_path / "data", token=TOKEN, address=address, page=STATIC) as server,
     ):
         thread = (await created(house)).id
         # Its own certificate comes from the internet, so a test brings one along.
         for old, new in (
-            ("hames.example.com {", f"https://localhost:{port} {{\n    bind 127.0.0.1\n    tls {cert} {key}"),
+            (
+                "example.com {" if path else "hames.example.com {",
+                f"https://localhost:{port} {{\n    bind 127.0.0.1\n    tls {cert} {key}",
+            ),
             ("127.0.0.1:4800", server.url.removeprefix("http://")),
         ):
             assert old in block, old
@@ -421,7 +428,8 @@ async def test_the_caddy_configuration_of_the_documentation_works(tmp_path: Path
         async with await anyio.open_process(command, stderr=subprocess.PIPE, env=environment) as process:
             try:
                 context = ssl.create_default_context(cafile=cert)
-                await _through_proxy(f"https://localhost:{port}", "", context, thread, process)
+                await _through_proxy(f"https://localhost:{port}", path, context, thread, process)
+                await _page_through_proxy(f"https://localhost:{port}", path, context, server)
             finally:
                 process.terminate()
                 await process.wait()
@@ -460,6 +468,45 @@ async def _through_proxy(
         made = (await client.post("/links", json={}, headers={"origin": origin})).json()
         cookie = (await client.post("/sign-in", json={"code": made["code"]})).headers["set-cookie"]
         assert "secure" in cookie.lower(), "the server did not notice that the browser uses HTTPS"
+
+
+async def _page_through_proxy(origin: str, path: str, context: ssl.SSLContext, server: Server) -> None:
+    """A browser without a token: it follows a sign-in link, and loads all that the page names."""
+    own = server.link().removeprefix(server.url)
+    async with httpx2.AsyncClient(verify=context, trust_env=False) as browser:
+        if path:
+            bare = await browser.get(origin + path)
+            assert (bare.status_code // 100, httpx2.URL(origin + path).join(bare.headers["location"]).path) == (
+                3,
+                "/hames/",
+            )
+        assert (await browser.get(f"{origin}{path}/status")).status_code == 401
+        signed = await browser.get(origin + path + own)
+        home = httpx2.URL(origin + path + own).join(signed.headers["location"])
+        assert (signed.status_code, str(home)) == (303, f"{origin}{path}/")
+        assert "path" not in signed.headers["set-cookie"].lower()
+        assert [cookie.path for cookie in browser.cookies.jar] == [path or "/"], (
+            "it is sent to nobody else on this name"
+        )
+        assert (await browser.get(f"{origin}{path}/status")).status_code == 200
+        for place in (home, httpx2.URL(f"{origin}{path}/t/ses_1")):
+            page = await browser.get(place)
+            named = re.findall(r'(?:href|src)="([^"]+)"', page.text)
+            assert len(named) == 4
+            for name in named:
+                found = place.join(name)
+                assert found.path.startswith(f"{path}/")
+                answer = await browser.get(found)
+                assert answer.status_code == 200, found
+                if name.endswith("webmanifest"):
+                    about = answer.json()
+                    assert str(found.join(about["start_url"])) == str(home)
+                    assert (await browser.get(found.join(about["icons"][0]["src"]))).status_code == 200
+    invited = server.link().removeprefix(server.url)
+    async with httpx2.AsyncClient(verify=context, trust_env=False, follow_redirects=True) as browser:
+        there = await browser.get(f"{origin}{path}/t/ses_1{invited.removeprefix('/')}")
+        assert (there.status_code, str(there.url)) == (200, f"{origin}{path}/")
+        assert (await browser.get(f"{origin}{path}/status")).status_code == 200
 
 
 async def test_forwarded_headers_of_strangers_change_nothing(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ from hames.domain.options import Overrides
 from hames.domain.processes import ProcessList
 from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
+from hames.server.peers import link
 from hames.server.peers.sockets import PeerSockets
 from hames.testing.fakes.model import ScriptedModel, call, hang, say, wait_for
 from support import check_continuous, created, events, question, started, turn_end, until
@@ -315,6 +316,20 @@ async def test_a_list_is_told_of_what_another_process_changes(tmp_path: Path) ->
         await news()
         await a.execute(DeleteThread(thread_id=thread.id))
         await news()
+
+
+async def test_a_command_waits_for_a_process_that_is_slow_to_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine with too much to do a process misses the time that a look has, and is passed over for a while."""
+    async with process(tmp_path) as a, process(tmp_path) as b:
+        thread = await created(a)
+        await b.watch(thread.id)
+        monkeypatch.setattr(link, "LOOK_SECONDS", 0.0)
+        monkeypatch.setattr(sharing, "PATIENCE_SECONDS", 0.0)
+        state = await b.execute(RenameThread(thread_id=thread.id, title="slowly"))
+        assert isinstance(state, ThreadState)
+        assert state.title == "slowly"
 
 
 async def test_a_process_that_does_not_share_is_watched_and_named(

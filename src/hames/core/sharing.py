@@ -6,7 +6,7 @@ data directory can show every thread, and carry out every command.
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -254,9 +254,12 @@ class Sharing:
         begun = sent
         before = before if before is not None else await self._seq(thread_id)
         deadline, unreachable = anyio.current_time() + PATIENCE_SECONDS, ""
+        tries = 0
         while True:
+            tries += 1
             try:
-                if (link := await self._writer(thread_id)) is not None:
+                # Somebody writes it. If nobody said so at once, that process may only be slow on a busy machine.
+                if (link := await self._writer(thread_id, patient=tries > 1)) is not None:
                     sent = True
                     answer = await link.execute(command, key, seen=before, repeated=begun)
                     return await self._outcome(answer)
@@ -268,7 +271,7 @@ class Sharing:
             try:
                 return await self._execute_here(command, thread_id, before if sent else None)
             except (ThreadInUse, Fenced) as problem:
-                if anyio.current_time() > deadline:
+                if tries > 1 and anyio.current_time() > deadline:
                     raise ThreadInUse(unreachable or str(problem)) from None
             await anyio.sleep(RETRY_SECONDS)
 
@@ -323,11 +326,13 @@ class Sharing:
 
     # -- other processes
 
-    async def _links(self) -> list[PeerLink]:
+    async def _links(self, *, patient: bool = False) -> list[PeerLink]:
         peers = self._attached_peers()
-        return list(await peers.links()) if peers is not None else []
+        return list(await peers.links(patient=patient)) if peers is not None else []
 
-    async def _writer(self, thread_id: ThreadId) -> PeerLink | None:
+    async def _writer(self, thread_id: ThreadId, *, patient: bool = False) -> PeerLink | None:
+        if patient:
+            return await self._patient_writer(thread_id)
         for link in await self._links():
             try:
                 if await link.owns(thread_id):
@@ -335,6 +340,21 @@ class Sharing:
             except PeerLost:
                 continue
         return None
+
+    async def _patient_writer(self, thread_id: ThreadId) -> PeerLink | None:
+        """Asks all at once and gives them time: one that is stopped must not keep us from the others."""
+        found: list[PeerLink] = []
+
+        async def ask(link: PeerLink, others: TaskGroup) -> None:
+            with suppress(PeerLost):
+                if await link.owns(thread_id, patient=True):
+                    found.append(link)
+                    others.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            for link in await self._links(patient=True):
+                tasks.start_soon(ask, link, tasks)
+        return found[0] if found else None
 
     async def standings(self) -> Mapping[ThreadId, Standing]:
         """Of the threads that other processes write."""

@@ -126,7 +126,9 @@ class Thread:
                 records = [
                     Record(seq=first + n, at_ms=now, thread_id=self.id, event=event) for n, event in enumerate(events)
                 ]
-                if any(map(self._starts_work, events)):
+                kinds = {type(event) for event in events}
+                # A prompt may wait for a slot of its node: the thread needs a process from then on.
+                if TurnStarted in kinds or (PromptQueued in kinds and self.state.running is None):
                     self.log.mark_running(running=True)
                 await self._keep([*bundle, *records], sync=any(map(is_synced, events)))
                 self.check_not_lost()
@@ -134,17 +136,13 @@ class Thread:
                 self._look_seconds = 0.0
                 for record in records:
                     self._tell(record)
-                if any(isinstance(event, TurnEnded) for event in events) and self._is_at_rest():
+                if TurnEnded in kinds and self._is_at_rest():
                     self.log.mark_running(running=False)
         if any(event.policy.listed for event in events):
             try:
                 await self.log.summarize(summary(self.state))
             except Exception:  # no list is worth a turn
                 log.exception("thread.not_listed", extra={"thread_id": self.id})
-
-    def _starts_work(self, event: Event) -> bool:
-        """Whether the thread needs a process from now on. A prompt may wait for a slot of its node."""
-        return isinstance(event, TurnStarted) or (isinstance(event, PromptQueued) and self.state.running is None)
 
     async def emit_when_possible(self, *events: Event) -> None:
         """For the turn itself: waits while the disk is full. Raises `StorageFailed` if the disk fails otherwise."""

@@ -99,8 +99,8 @@ class PeerLink(Protocol):
     gone: bool
     """The other process has ended, or closed the connection."""
 
-    async def owns(self, thread_id: ThreadId) -> bool:
-        """Raises `PeerLost`."""
+    async def owns(self, thread_id: ThreadId, *, patient: bool = False) -> bool:
+        """`patient`: gives a process time that is slow to answer. Raises `PeerLost`."""
         ...
 
     async def standings(self) -> Mapping[ThreadId, Standing]:
@@ -130,8 +130,11 @@ class Peers(Protocol):
         """Takes connections from now on, if it can and does not yet. Raises nothing."""
         ...
 
-    async def links(self) -> Sequence[PeerLink]:
-        """To every other process that can be reached now. Raises nothing."""
+    async def links(self, *, patient: bool = False) -> Sequence[PeerLink]:
+        """To every other process that can be reached now. Raises nothing.
+
+        `patient`: also to those that did not answer lately.
+        """
         ...
 
     def send_news(self) -> None:

@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 2.0
 """A process that takes longer to say what it does is passed over for a while: it is stopped, or very busy."""
 PASSED_OVER_SECONDS = 10.0
+PATIENT_SECONDS = 10.0
+"""For a process that is known to have the thread, on a machine with too much to do."""
 EXECUTE_SECONDS = 60.0
 
 
@@ -125,6 +127,7 @@ class SocketLink:
         finally:
             del self._replies[request.id]
         if waiting.reply is not None:
+            self._passed_over_until = 0.0
             return waiting.reply
         if self.gone:
             raise PeerLost(f"{self.name} has ended")
@@ -135,9 +138,9 @@ class SocketLink:
         self._number += 1
         return self._number
 
-    async def owns(self, thread_id: ThreadId) -> bool:
+    async def owns(self, thread_id: ThreadId, *, patient: bool = False) -> bool:
         request = wire.PeerRequest(do="owns", id=self._next(), thread_id=thread_id)
-        return (await self._ask(request, LOOK_SECONDS)).owns
+        return (await self._ask(request, PATIENT_SECONDS if patient else LOOK_SECONDS)).owns
 
     async def standings(self) -> Mapping[ThreadId, Standing]:
         return (await self._ask(wire.PeerRequest(do="standings", id=self._next()), LOOK_SECONDS)).standings

@@ -198,7 +198,7 @@ class PeerSockets:
 
     # -- the side that asks
 
-    async def links(self) -> "Sequence[SocketLink]":
+    async def links(self, *, patient: bool = False) -> "Sequence[SocketLink]":
         if self._closed or self._start_task is None or (directory := self._sockets()) is None:
             return ()
         async with self._connecting:
@@ -206,7 +206,7 @@ class PeerSockets:
             for name in _names(directory):
                 if name != self._name and name not in self._links:
                     await self._connect(directory, name)
-            return [link for link in self._links.values() if link.responsive]
+            return [link for link in self._links.values() if patient or link.responsive]
 
     async def _connect(self, directory: Path, name: str) -> None:
         from hames.server.guard.namespaces import is_unix_peer_ours

@@ -50,7 +50,7 @@ class StorePeers:
             self._start_task(self._receive)
         self.look()  # a thread was opened, and commands for it may wait
 
-    async def links(self) -> "Sequence[StoreLink]":
+    async def links(self, *, patient: bool = False) -> "Sequence[StoreLink]":  # noqa: ARG002 - the store answers for all
         return [self._link] if self._link is not None and not self._closed else []
 
     def send_news(self) -> None:
@@ -128,7 +128,7 @@ class StoreLink:
         self._standings: Mapping[ThreadId, Standing] = {}
         self._standings_at = -KEPT_STANDINGS_SECONDS
 
-    async def owns(self, thread_id: ThreadId) -> bool:
+    async def owns(self, thread_id: ThreadId, *, patient: bool = False) -> bool:  # noqa: ARG002
         try:
             return await self._letters.has_other_writer(thread_id)
         except StorageFailed as problem:
