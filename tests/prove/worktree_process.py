@@ -16,7 +16,7 @@ import anyio
 from hames.domain.ids import ThreadId
 from hames.domain.policy import WorkspaceWrite
 from hames.domain.worktrees import NewWorktree
-from hames.sandbox.local import LocalSandbox
+from hames.sandbox.local import LocalSandbox, SandboxSettings
 from hames.worktrees.local import LocalWorktrees
 
 NAME = "work"
@@ -24,7 +24,8 @@ NAME = "work"
 
 def worktrees(place: Path) -> LocalWorktrees:
     environment = {"PATH": os.environ["PATH"], "HOME": str(place / "home")}
-    return LocalWorktrees(place / "trees", place / "state", LocalSandbox(environ=environment))
+    settings = SandboxSettings(state=str(place / "state" / "unchecked"))
+    return LocalWorktrees(place / "trees", place / "state", LocalSandbox(settings, environ=environment))
 
 
 async def act(action: str, workspace: str, place: Path) -> None:
