@@ -391,8 +391,8 @@ async def deny_story(draw: random.Random, folder: Path) -> None:
             await one_turn(engine, thread_id, "always")
             changed = Overrides(rules=in_thread(everything, workspace))
             await engine.execute(ChangeSettings(thread_id=thread_id, overrides=changed))
-        for _ in range(3):
-            actions = ACTIONS[draw.choice(sorted(ACTIONS))](draw)
+        for number in range(3):
+            actions = ACTIONS[draw.choice(sorted(ACTIONS))](draw) if number else [shell(command=hidden_touch(draw))]
             move = draw.choice(("none", "fork", "resume", "compact"))
             told += [move, actions]
             if move == "fork":
