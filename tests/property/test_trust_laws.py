@@ -439,7 +439,7 @@ async def test_nothing_denied_happens_in_two_hundred_stories(seed: int, tmp_path
 PLAN_ACTIONS: tuple[Action, ...] = (
     shell(command="touch marker"),
     shell(command="touch marker", unsandboxed=True, justification="I must"),
-    shell(command="touch /tmp/hames-plan-marker; echo x > src/a.txt; rm -rf secrets"),
+    shell(command="touch ../plan-marker; echo x > src/a.txt; rm -rf secrets"),
     shell(command="python3 -c \"open('marker', 'w')\" || git init -q ."),
     shell(command="(sleep 3; touch marker) & disown; setsid sh -c 'sleep 2; touch marker' &"),
     shell(command="sleep 600", background=True),
@@ -512,7 +512,7 @@ async def plan_story(draw: random.Random, folder: Path, *, tries: int = 7) -> No
         assert snapshot(workspace) == before, (story, actions)
         assert not reached, (story, actions)
         tasks.cancel_scope.cancel()
-    assert not Path("/tmp/hames-plan-marker").exists(), (story, actions)
+    assert not (workspace.parent / "plan-marker").exists(), (story, actions)
     assert not running_in(workspace), (story, actions)
 
 
