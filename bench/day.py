@@ -305,7 +305,8 @@ async def live(kind: type[agents.Peer], defaults: str) -> Day:
     peer = kind()
     version = peer.version()
     # Codex runs no command when its home is in a temporary directory.
-    folder = agents.TOOLS / f"day-{uuid.uuid4().hex[:8]}"
+    # Resolved: through a link other agents take the workspace for a directory outside of itself, and ask.
+    folder = agents.TOOLS.resolve() / f"day-{uuid.uuid4().hex[:8]}"
     home, workspace = folder / "home", folder / "work"
     home.mkdir(parents=True)
     (home / ".ssh").mkdir()

@@ -391,8 +391,8 @@ async def deny_story(draw: random.Random, folder: Path) -> None:
             await one_turn(engine, thread_id, "always")
             changed = Overrides(rules=in_thread(everything, workspace))
             await engine.execute(ChangeSettings(thread_id=thread_id, overrides=changed))
-        for _ in range(3):
-            actions = ACTIONS[draw.choice(sorted(ACTIONS))](draw)
+        for number in range(3):
+            actions = ACTIONS[draw.choice(sorted(ACTIONS))](draw) if number else [shell(command=hidden_touch(draw))]
             move = draw.choice(("none", "fork", "resume", "compact"))
             told += [move, actions]
             if move == "fork":
@@ -439,7 +439,7 @@ async def test_nothing_denied_happens_in_two_hundred_stories(seed: int, tmp_path
 PLAN_ACTIONS: tuple[Action, ...] = (
     shell(command="touch marker"),
     shell(command="touch marker", unsandboxed=True, justification="I must"),
-    shell(command="touch /tmp/hames-plan-marker; echo x > src/a.txt; rm -rf secrets"),
+    shell(command="touch ../plan-marker; echo x > src/a.txt; rm -rf secrets"),
     shell(command="python3 -c \"open('marker', 'w')\" || git init -q ."),
     shell(command="(sleep 3; touch marker) & disown; setsid sh -c 'sleep 2; touch marker' &"),
     shell(command="sleep 600", background=True),
@@ -512,7 +512,7 @@ async def plan_story(draw: random.Random, folder: Path, *, tries: int = 7) -> No
         assert snapshot(workspace) == before, (story, actions)
         assert not reached, (story, actions)
         tasks.cancel_scope.cancel()
-    assert not Path("/tmp/hames-plan-marker").exists(), (story, actions)
+    assert not (workspace.parent / "plan-marker").exists(), (story, actions)
     assert not running_in(workspace), (story, actions)
 
 

@@ -30,7 +30,7 @@ from hames.domain.context_report import ContextReport
 from hames.domain.errors import Misconfigured
 from hames.domain.events import ApprovalRequested, ContextAdded, Noticed, TurnEnded, UsageReported
 from hames.domain.ids import ThreadId
-from hames.domain.items import TextInput, UserMessage
+from hames.domain.items import TextInput, ToolCall, UserMessage
 from hames.domain.models import ModelCard, Price
 from hames.domain.options import Overrides
 from hames.domain.servers import ServerStatus
@@ -442,3 +442,43 @@ async def test_budgets_of_a_thread_hold_beside_those_of_the_configuration_and_th
     assert "(1 model reply) is used up" in asked.message
     assert isinstance(report, ContextReport)
     assert "1 model reply of the 9 model replies of this thread" in report.budgets
+
+
+@pytest.mark.parametrize("limits", [{"tokens": REPLY}, {"usd": 0.001}])
+@pytest.mark.parametrize("scope", ["turn", "thread"])
+async def test_the_calls_of_a_reply_that_used_up_the_budget_are_not_carried_out(
+    limits: dict[str, float], scope: str
+) -> None:
+    ran: list[str] = []
+
+    async def run(_: dict[str, object], __: Tell) -> str:
+        ran.append("ran")
+        return "done"
+
+    model = ScriptedModel([call("count"), call("count")], [say("done")])
+    card = ModelCard(provider="scripted", model="test", display_name="Test", price=Price(input=1_000.0, output=1_000.0))
+    budgets = Budgets(**{scope: BudgetLimits(**limits)})  # type: ignore[arg-type]
+    async with engine(OneModel(model, card), PlainTool("count", run), budgets=budgets) as house:
+        thread = await created(house)
+        watcher = await house.watch(thread.id)
+        await started(house, thread.id)
+        await answer(house, watcher, "reject")
+        changes = await turn_end(watcher)
+    assert ended(changes).status == "failed"
+    assert ran == []
+    assert len(model.requests) == 1
+    state = changes[-1].after
+    skipped = [item for item in state.turns[-1].items if isinstance(item, ToolCall)]
+    assert [item.status for item in skipped] == ["skipped", "skipped"]  # every call has a result the model can read
+
+
+async def test_a_budget_of_steps_lets_the_calls_of_its_last_step_run() -> None:
+    model = ScriptedModel([call("echo")], [say("done")])
+    async with engine(model, ECHO, budgets=turn_limit(steps=1)) as house:
+        thread = await created(house)
+        watcher = await house.watch(thread.id)
+        await started(house, thread.id)
+        await answer(house, watcher, "reject")
+        state = (await turn_end(watcher))[-1].after
+    [item] = [item for item in state.turns[-1].items if isinstance(item, ToolCall)]
+    assert item.status == "completed"

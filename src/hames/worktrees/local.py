@@ -383,7 +383,11 @@ def _admin_to_remove(record: WorktreeRecord) -> Path | None:
             continue
         if back == f"{record.path}/.git":
             return Path(entry.path)
-    return None
+    # A process that was killed while it deleted the directory may have left it empty.
+    empty = (
+        Path(entry.path) for entry in entries if entry.name.rstrip("0123456789") == record.name.rstrip("0123456789")
+    )
+    return next((path for path in empty if path.is_dir() and not any(path.iterdir())), None)
 
 
 def _remove_directories(record: WorktreeRecord, admin: Path | None) -> None:
@@ -391,7 +395,14 @@ def _remove_directories(record: WorktreeRecord, admin: Path | None) -> None:
         _make_writable(record.path)
         shutil.rmtree(record.path)
     if admin is not None:
-        shutil.rmtree(admin)
+        for entry in list(os.scandir(admin)):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            elif entry.name != "gitdir":
+                os.unlink(entry.path)
+        # Last: it says whose directory this is, so that whoever goes on after a kill finds it.
+        (admin / "gitdir").unlink(missing_ok=True)
+        admin.rmdir()
 
 
 def _make_writable(path: str) -> None:
