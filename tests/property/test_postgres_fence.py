@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 from hypothesis.strategies import booleans
 
+from hames.store.postgres.batch import WRITE
 from hames.store.postgres.connection import connect
 from hames.store.postgres.store import TAKE
-from hames.store.postgres.writer import WRITE
 
 T = TypeVar("T")
 

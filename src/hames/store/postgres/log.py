@@ -9,7 +9,8 @@ from hames.domain.continuing import is_progress
 from hames.domain.errors import StorageFailed
 from hames.domain.events import Record, SettingsChanged, ThreadCreated, TurnEnded
 from hames.domain.ids import ThreadId
-from hames.store.postgres.writer import Lane, WritingThread
+from hames.store.postgres.batch import WritingThread
+from hames.store.postgres.writer import Lane
 
 
 class LogHome(Protocol):
