@@ -62,6 +62,41 @@ async def forget_node(store: PostgresStore) -> None:
     await store.connections.execute("update hames.node set until = now() - interval '1 s' where id = $1", store.node_id)
 
 
+# -- a database that crashed
+
+
+async def forget_records(store: PostgresStore, after: int) -> None:
+    """As if the database had crashed before they were on its disk."""
+    await store.connections.execute("delete from hames.ev where seq > $1", after)
+    await store.connections.execute("update hames.thread set head = $1", after)
+
+
+@pytest.mark.parametrize("sync", [True, False])
+async def test_records_that_a_crash_of_the_database_lost_are_written_again(stores: Open, *, sync: bool) -> None:
+    store = stores()
+    log = await store.create(HERE)
+    await log.append([note(1)], sync=True)
+    for seq in (2, 3, 4):
+        await log.append([note(seq)])
+    await forget_records(store, after=2)
+    await log.append([note(5)], sync=sync)
+    await forget_records(store, after=5 if sync else 1)
+    await log.append([note(6)])
+    assert await store.read(HERE) == [note(seq) for seq in range(1, 7)]
+
+
+async def test_a_database_that_lost_what_it_had_confirmed_gets_no_record_after_the_gap(stores: Open) -> None:
+    store = stores()
+    log = await store.create(HERE)
+    for seq in (1, 2, 3):
+        await log.append([note(seq)], sync=True)
+    await forget_records(store, after=1)
+    for seq in (4, 5):
+        with pytest.raises(StorageFailed, match="the database has lost records 2 to 3, which it had confirmed"):
+            await log.append([note(seq)], sync=True)
+    assert await store.read(HERE) == [note(1)]
+
+
 # -- the fence
 
 

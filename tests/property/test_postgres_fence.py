@@ -25,7 +25,7 @@ T = TypeVar("T")
 LOCKED = """won as (
     update hames.thread t set head = w.hi, running = coalesce(w.running, t.running),
         deaths = case when w.running then 0 else t.deaths end
-    from wanted w where t.id = w.id and t.epoch = w.epoch and t.head < w.lo
+    from wanted w where t.id = w.id and t.epoch = w.epoch and t.head = w.lo - 1
     returning t.id, w.hi
 ),"""
 ONLY_LOOKED = """won as (

@@ -168,8 +168,8 @@ async def test_running_turns_complete_on_a_synchronous_standby_and_no_kept_fact_
                 seen[thread.id] = [one.record for one in changes]
                 watcher.close()
             await anyio.to_thread.run_sync(primary.kill)
+            go.set()  # records are handed over while there is no database
             second.psql("select pg_promote()")
-            go.set()
             for thread_id in seen:
                 await ended(a, thread_id)
         store = PostgresStore(second.address("hames"))
