@@ -159,7 +159,7 @@ async def test_a_turn_waits_while_the_database_is_gone_and_goes_on_when_it_is_ba
     """For longer than the lease: the node stops the turn itself, says why, and takes it up again."""
     go = anyio.Event()
     async with frozen_database(cluster.home) as relay:
-        model = ScriptedModel([say("One", cut=True), wait_for(go), say(" two.")], [say("Done.")])
+        model = ScriptedModel([say("One", cut=True), wait_for(go), say(" two.")], *([say("Done.")] for _ in range(50)))
         async with node(relay.address(database), model, name="a", lease_s=4.0) as a:
             thread = await created(a)
             watcher = await a.watch(thread.id)
