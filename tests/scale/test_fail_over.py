@@ -15,6 +15,7 @@ from hames.domain.ids import CallId, ItemId, ThreadId, TurnId
 from hames.domain.items import ToolCall
 from hames.domain.state import Change, ThreadState
 from hames.store.postgres.log import PostgresLog
+from hames.store.postgres.nodes import PostgresNodes
 from hames.store.postgres.store import PostgresStore
 from hames.testing.fakes.model import ScriptedModel, call, hang, say, wait_for
 from hames.testing.services.postgres import Cluster
@@ -67,7 +68,11 @@ async def test_only_writers_that_never_come_back_count_as_dead_and_only_since_th
         sixth_store, sixth = await taken_from_dead(stack, database, fifth_store)
         assert sixth.deaths == 1
         await sixth.close()  # given back: nobody died
-        assert (await sixth_store.open(HERE)).deaths == 1
+        claiming = PostgresNodes(sixth_store, name="claims", slots=1)
+        await claiming.register()
+        assert await claiming.claim(1, []) == [HERE]
+        _, last = await taken_from_dead(stack, database, sixth_store)
+        assert last.deaths == 1, "it had claimed the thread and never opened it"
 
 
 async def heard_until_over(engine: Engine, watcher: Watcher) -> list[Change]:
