@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from hames.domain.commands import CreateThread, SubmitPrompt
 from hames.domain.events import ApprovalResolved, TurnEnded
 from hames.domain.items import TextInput
 from hames.domain.options import Overrides
-from hames.domain.state import QueuedPrompt, ThreadState, Turn
+from hames.domain.policy import WorkspaceWrite
+from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.testing.fakes.model import ScriptedModel, call, say, wait_for
 from hames.testing.services.postgres import Cluster
 from node_support import cluster, database, end_lease, node
@@ -108,10 +110,10 @@ async def test_the_deadline_of_an_approval_outlives_its_node(cluster: Cluster, d
 class Processes:
     """Workers as processes of their own, which a zygote forks."""
 
-    def __init__(self, address: str, home: Path) -> None:
+    def __init__(self, address: str, home: Path, **options: object) -> None:
         script = Path(__file__).parent / "node_zygote.py"
         self.zygote = subprocess.Popen([sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.request = {"address": address, "directory": str(home), "slots": 20, "lease": 30.0}
+        self.request = {"address": address, "directory": str(home), "slots": 20, "lease": 30.0, **options}
         self.pids: dict[str, int] = {}
 
     def start(self, name: str) -> None:
@@ -189,3 +191,88 @@ async def test_nodes_are_restarted_one_by_one_and_no_turn_is_lost(database: str,
             done = True
     assert {turn.status for turn in turns} == {"completed"}, [turn.error for turn in turns]
     assert {turn.crashes for turn in turns} == {0}, "a restart is no crash"
+
+
+@pytest.mark.slow
+@pytest.mark.needs("bwrap")
+async def test_a_command_in_the_sandbox_ends_with_its_node_and_is_not_run_again(database: str, tmp_path: Path) -> None:
+    command = f"echo ran >> ran.txt; exec -a {tmp_path.name}-marker sleep 1000"
+    replies = [[{"call": "shell", "with": {"command": command}}], [{"say": "Done."}]]
+    (tmp_path / "script.json").write_text(json.dumps({"conversations": [{"when": "", "replies": replies}]}))
+    flags = {"cwd": str(tmp_path), "model": "scripted/hello", "approval_policy": "never"}
+    options = load(flags, {"HOME": str(tmp_path), "PATH": os.environ["PATH"]})
+    async with AsyncExitStack() as stack:
+        gate = await stack.enter_async_context(open_node(options, NodeOptions(store=database, name="gate", slots=0)))
+        workers = Processes(database, tmp_path, sandbox="workspaceWrite", lease=3.0)
+        stack.callback(workers.close)
+        workers.start("a")
+        overrides = Overrides(cwd=str(tmp_path), model=f"scripted/{tmp_path / 'script.json'}", sandbox=WorkspaceWrite())
+        thread = await gate.execute(CreateThread(overrides=overrides))
+        assert isinstance(thread, ThreadState)
+        watcher = await gate.watch(thread.id)
+        await submitted(gate, thread.id)
+        with anyio.fail_after(60):
+            while not (tmp_path / "ran.txt").exists() or not running(f"{tmp_path.name}-marker"):
+                await anyio.sleep(0.05)
+        os.kill(workers.pids.pop("a"), signal.SIGKILL)
+        workers.start("b")
+        changes = await turn_end(watcher)
+        with anyio.fail_after(60):
+            while running(f"{tmp_path.name}-marker"):
+                await anyio.sleep(0.05)
+        assert changes[-1].after.turns[0].status == "completed", changes[-1].after.turns[0].error
+        assert (tmp_path / "ran.txt").read_text().split() == ["ran"]
+
+
+def running(marker: str) -> list[str]:
+    """The processes with this word in their command line, other than shells that were told of it."""
+    found = []
+    for one in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = one.read_bytes().split(b"\0")
+            if words[0] == marker.encode():
+                found.append(one.parent.name)
+    return found
+
+
+THREADS = int(os.environ.get("HAMES_THREADS", "200"))
+
+
+@pytest.mark.slow
+async def test_thousands_of_threads_run_once_each_on_four_nodes(database: str) -> None:
+    ended: list[tuple[str, str, str]] = []
+    async with AsyncExitStack() as stack:
+        gate = await stack.enter_async_context(node(database, slots=0, name="gate"))
+        workers: list[Engine] = []
+        for name in "abcd":
+            model = ScriptedModel(*([say(f"Done by {name}.")] for _ in range(THREADS)))
+            worker = await stack.enter_async_context(node(database, model, name=name, slots=50))
+
+            def observe(change: Change, name: str = name) -> None:
+                if isinstance(change.record.event, TurnEnded):
+                    ended.append((change.after.id, name, change.after.turns[-1].status))
+
+            worker.observers.append(observe)
+            workers.append(worker)
+        at_once = anyio.Semaphore(200)
+        most = 0
+
+        async def drive() -> None:
+            nonlocal most
+            async with at_once:
+                thread = await created(gate)
+                await submitted(gate, thread.id)
+                assert await status_of(gate, thread.id) == "completed"
+                most = max([most, *(one.node.busy for one in workers if one.node is not None)])
+
+        with anyio.fail_after(max(60, THREADS)):
+            async with anyio.create_task_group() as tasks:
+                for _ in range(THREADS):
+                    tasks.start_soon(drive)
+    assert len(ended) == THREADS
+    assert len({thread for thread, _, _ in ended}) == THREADS, "a turn ran twice"
+    assert {status for _, _, status in ended} == {"completed"}
+    assert most <= 50, "more turns than slots"
+    if THREADS >= 1000:
+        for name, count in Counter(name for _, name, _ in ended).items():
+            assert abs(count - THREADS / 4) <= THREADS / 4 * 0.2, f"{name} ran {count} of {THREADS} turns"
