@@ -65,7 +65,7 @@ prove: setup ## damage logs, fail disks, cut the power and kill, thousands of ti
 	$(BIN)/python scripts/prove_kills.py --kills $${HAMES_KILLS:-1000}
 
 test-scale: setup ## test threads in PostgreSQL for longer: servers and nodes killed many times, the fence in many orders
-	$(PYTEST) tests/contract/test_store.py tests/property/test_postgres_fence.py tests/integration/test_postgres_store.py tests/scale
+	HAMES_THREADS=$${HAMES_THREADS:-10000} $(PYTEST) tests/contract/test_store.py tests/property/test_postgres_fence.py tests/integration/test_postgres_store.py tests/scale
 	$(BIN)/python scripts/prove_nodes.py --kills $${HAMES_KILLS:-400}
 
 soak: setup ## run thousands of turns on one server and check its memory afterwards
