@@ -10,12 +10,11 @@ from frozen_database import frozen_database
 from hames.core.engine import Engine
 from hames.core.node_work import WAITS
 from hames.core.watcher import STORE_GONE, Watcher
-from hames.domain.events import ItemCompleted, ItemDelta, Noticed, Record, TurnEnded, TurnStarted
+from hames.domain.events import Event, ItemCompleted, ItemDelta, Noticed, Record, TurnEnded, TurnStarted
 from hames.domain.ids import CallId, ItemId, ThreadId, TurnId
 from hames.domain.items import ToolCall
 from hames.domain.state import Change, ThreadState
 from hames.store.postgres.log import PostgresLog
-from hames.store.postgres.nodes import PostgresNodes
 from hames.store.postgres.store import PostgresStore
 from hames.testing.fakes.model import ScriptedModel, call, hang, say, wait_for
 from hames.testing.services.postgres import Cluster
@@ -27,52 +26,57 @@ HERE = ThreadId("ses_here")
 TURN = TurnId("turn_1")
 
 
-def record(seq: int, event: TurnStarted | ItemCompleted) -> Record:
-    return Record(seq=seq, at_ms=seq, thread_id=HERE, event=event)
-
-
 def tool_result(status: str) -> ItemCompleted:
     item = ToolCall(id=ItemId("i"), step=1, call_id=CallId("c"), name="t", arguments={}, status=status)  # type: ignore[arg-type]
     return ItemCompleted(turn_id=TURN, item=item)
 
 
-async def taken_from_dead(
-    stack: AsyncExitStack, address: str, dead: PostgresStore
-) -> tuple[PostgresStore, PostgresLog]:
-    await dead.connections.execute("update hames.node set until = now() - interval '1 s' where id = $1", dead.node_id)
-    store = PostgresStore(address)
-    stack.push_async_callback(store.close)
-    return store, await store.open(HERE)
+class Takers:
+    """Nodes that take the thread one from the other, because its lease has ended."""
+
+    def __init__(self, stack: AsyncExitStack, address: str) -> None:
+        self.stack, self.address, self.seq = stack, address, 0
+        self.store = self.new_store()
+
+    def new_store(self) -> PostgresStore:
+        store = PostgresStore(self.address)
+        self.stack.push_async_callback(store.close)
+        return store
+
+    async def append(self, log: PostgresLog, event: Event) -> None:
+        self.seq += 1
+        await log.append([Record(seq=self.seq, at_ms=0, thread_id=HERE, event=event)], sync=True)
+
+    async def take(self, *, goes_on: bool = True) -> PostgresLog:
+        ended = "update hames.node set until = now() - interval '1 s' where id = $1"
+        await self.store.connections.execute(ended, self.store.node_id)
+        self.store = self.new_store()
+        log = await self.store.open(HERE)
+        if goes_on:
+            await self.append(log, Noticed(source="hames", name="turn_continued", message="", turn_id=TURN))
+        return log
 
 
 async def test_only_writers_that_never_come_back_count_as_dead_and_only_since_the_last_progress(database: str) -> None:
     async with AsyncExitStack() as stack:
-        store = PostgresStore(database)
-        stack.push_async_callback(store.close)
-        first = await store.create(HERE)
+        takers = Takers(stack, database)
+        first = await takers.store.create(HERE)
         first.mark_running(running=True)
-        await first.append([record(1, TurnStarted(turn_id=TURN))], sync=True)
-        second_store, second = await taken_from_dead(stack, database, store)
-        assert second.deaths == 1
-        third_store, third = await taken_from_dead(stack, database, second_store)
-        assert third.deaths == 2
+        await takers.append(first, TurnStarted(turn_id=TURN))
+        assert (await takers.take()).deaths == 1
+        assert (await takers.take(goes_on=False)).deaths == 2
+        assert (await takers.take()).deaths == 2, "a node died that had opened the thread and not gone on with it"
         await first.close()  # it was only slow
-        fourth_store, fourth = await taken_from_dead(stack, database, third_store)
+        fourth = await takers.take()
         assert fourth.deaths == 2
-        await fourth.append(
-            [record(2, tool_result("interrupted"))], sync=True
-        )  # what a take-over closes is no progress
-        fifth_store, fifth = await taken_from_dead(stack, database, fourth_store)
+        await takers.append(fourth, tool_result("interrupted"))  # what a take-over closes is no progress
+        fifth = await takers.take()
         assert fifth.deaths == 3
-        await fifth.append([record(3, tool_result("completed"))], sync=True)
-        sixth_store, sixth = await taken_from_dead(stack, database, fifth_store)
+        await takers.append(fifth, tool_result("completed"))
+        sixth = await takers.take()
         assert sixth.deaths == 1
         await sixth.close()  # given back: nobody died
-        claiming = PostgresNodes(sixth_store, name="claims", slots=1)
-        await claiming.register()
-        assert await claiming.claim(1, []) == [HERE]
-        _, last = await taken_from_dead(stack, database, sixth_store)
-        assert last.deaths == 1, "it had claimed the thread and never opened it"
+        assert (await takers.take()).deaths == 1
 
 
 async def heard_until_over(engine: Engine, watcher: Watcher) -> list[Change]:

@@ -23,16 +23,15 @@ RENEW: Final = "update hames.node set until = now() + make_interval(secs => $2) 
 LEAVE: Final = "delete from hames.node where id = $1"
 
 
-def take(taker: str, *, opens: bool) -> str:
+def take(taker: str) -> str:
     """Columns of a statement that takes a thread `t` for the node with this parameter, and counts its owner as dead.
 
-    An owner that had only claimed the thread and not opened it did not die of its turn: until it is opened, `wake_at`
-    is `infinity`. A thread without an owner was given back: nobody died.
+    An owner that had not yet gone on with the turn did not die of it: until its first fact is kept, `wake_at` is
+    `infinity` (`store/postgres/writer.py`). A thread without an owner was given back: nobody died.
     """
     dies = f"t.running and t.owner is not null and t.owner <> {taker} and t.wake_at is distinct from 'infinity'"
-    opened = "null" if opens else "'infinity'"
     return (
-        f"owner = {taker}, epoch = t.epoch + 1, wake_at = {opened},"
+        f"owner = {taker}, epoch = t.epoch + 1, wake_at = 'infinity',"
         f" deaths = t.deaths + case when {dies} then 1 else 0 end"
     )
 

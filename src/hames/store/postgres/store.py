@@ -40,7 +40,7 @@ on conflict (id) do update set head = 0 where thread.owner = $2 and thread.epoch
 """
 """A second try, after the connection was lost, finds the row of the first."""
 TAKE: Final = f"""
-update hames.thread t set {take("$2", opens=True)}
+update hames.thread t set {take("$2")}
 where t.id = $1 and t.format <= $3 and {is_live("$2")} and (
     t.owner = $2
     or (t.place = '' or $4::text[] is null or t.place = any($4::text[])) and (
