@@ -10,7 +10,7 @@ from frozen_database import frozen_database
 from hames.core.engine import Engine
 from hames.core.node_work import WAITS
 from hames.core.watcher import STORE_GONE, Watcher
-from hames.domain.events import ItemCompleted, ItemDelta, Noticed, Record, TurnEnded, TurnStarted
+from hames.domain.events import Event, ItemCompleted, ItemDelta, Noticed, Record, TurnEnded, TurnStarted
 from hames.domain.ids import CallId, ItemId, ThreadId, TurnId
 from hames.domain.items import ToolCall
 from hames.domain.state import Change, ThreadState
@@ -26,48 +26,57 @@ HERE = ThreadId("ses_here")
 TURN = TurnId("turn_1")
 
 
-def record(seq: int, event: TurnStarted | ItemCompleted) -> Record:
-    return Record(seq=seq, at_ms=seq, thread_id=HERE, event=event)
-
-
 def tool_result(status: str) -> ItemCompleted:
     item = ToolCall(id=ItemId("i"), step=1, call_id=CallId("c"), name="t", arguments={}, status=status)  # type: ignore[arg-type]
     return ItemCompleted(turn_id=TURN, item=item)
 
 
-async def taken_from_dead(
-    stack: AsyncExitStack, address: str, dead: PostgresStore
-) -> tuple[PostgresStore, PostgresLog]:
-    await dead.connections.execute("update hames.node set until = now() - interval '1 s' where id = $1", dead.node_id)
-    store = PostgresStore(address)
-    stack.push_async_callback(store.close)
-    return store, await store.open(HERE)
+class Takers:
+    """Nodes that take the thread one from the other, because its lease has ended."""
+
+    def __init__(self, stack: AsyncExitStack, address: str) -> None:
+        self.stack, self.address, self.seq = stack, address, 0
+        self.store = self.new_store()
+
+    def new_store(self) -> PostgresStore:
+        store = PostgresStore(self.address)
+        self.stack.push_async_callback(store.close)
+        return store
+
+    async def append(self, log: PostgresLog, event: Event) -> None:
+        self.seq += 1
+        await log.append([Record(seq=self.seq, at_ms=0, thread_id=HERE, event=event)], sync=True)
+
+    async def take(self, *, goes_on: bool = True) -> PostgresLog:
+        ended = "update hames.node set until = now() - interval '1 s' where id = $1"
+        await self.store.connections.execute(ended, self.store.node_id)
+        self.store = self.new_store()
+        log = await self.store.open(HERE)
+        if goes_on:
+            await self.append(log, Noticed(source="hames", name="turn_continued", message="", turn_id=TURN))
+        return log
 
 
 async def test_only_writers_that_never_come_back_count_as_dead_and_only_since_the_last_progress(database: str) -> None:
     async with AsyncExitStack() as stack:
-        store = PostgresStore(database)
-        stack.push_async_callback(store.close)
-        first = await store.create(HERE)
+        takers = Takers(stack, database)
+        first = await takers.store.create(HERE)
         first.mark_running(running=True)
-        await first.append([record(1, TurnStarted(turn_id=TURN))], sync=True)
-        second_store, second = await taken_from_dead(stack, database, store)
-        assert second.deaths == 1
-        third_store, third = await taken_from_dead(stack, database, second_store)
-        assert third.deaths == 2
+        await takers.append(first, TurnStarted(turn_id=TURN))
+        assert (await takers.take()).deaths == 1
+        assert (await takers.take(goes_on=False)).deaths == 2
+        assert (await takers.take()).deaths == 2, "a node died that had opened the thread and not gone on with it"
         await first.close()  # it was only slow
-        fourth_store, fourth = await taken_from_dead(stack, database, third_store)
+        fourth = await takers.take()
         assert fourth.deaths == 2
-        await fourth.append(
-            [record(2, tool_result("interrupted"))], sync=True
-        )  # what a take-over closes is no progress
-        fifth_store, fifth = await taken_from_dead(stack, database, fourth_store)
+        await takers.append(fourth, tool_result("interrupted"))  # what a take-over closes is no progress
+        fifth = await takers.take()
         assert fifth.deaths == 3
-        await fifth.append([record(3, tool_result("completed"))], sync=True)
-        sixth_store, sixth = await taken_from_dead(stack, database, fifth_store)
+        await takers.append(fifth, tool_result("completed"))
+        sixth = await takers.take()
         assert sixth.deaths == 1
         await sixth.close()  # given back: nobody died
-        assert (await sixth_store.open(HERE)).deaths == 1
+        assert (await takers.take()).deaths == 1
 
 
 async def heard_until_over(engine: Engine, watcher: Watcher) -> list[Change]:
@@ -159,7 +168,7 @@ async def test_a_turn_waits_while_the_database_is_gone_and_goes_on_when_it_is_ba
     """For longer than the lease: the node stops the turn itself, says why, and takes it up again."""
     go = anyio.Event()
     async with frozen_database(cluster.home) as relay:
-        model = ScriptedModel([say("One", cut=True), wait_for(go), say(" two.")], [say("Done.")])
+        model = ScriptedModel([say("One", cut=True), wait_for(go), say(" two.")], *([say("Done.")] for _ in range(50)))
         async with node(relay.address(database), model, name="a", lease_s=4.0) as a:
             thread = await created(a)
             watcher = await a.watch(thread.id)

@@ -10,7 +10,7 @@ from hames.core.outcome import Outcome, answer_for_peer
 from hames.core.repeated_command import find_effect
 from hames.core.threads import Threads
 from hames.domain.commands import Command, ResolveApproval, Standing
-from hames.domain.errors import HarnessError, StorageFailed, ThreadInUse
+from hames.domain.errors import HarnessError, Stopping, StorageFailed, ThreadInUse
 from hames.domain.events import ItemDelta
 from hames.domain.ids import ThreadId
 from hames.domain.items import ToolResult
@@ -145,7 +145,7 @@ class _Received:
         if self.refusal is not None:
             raise self.refusal
         if self.answer is None:
-            raise HarnessError("the command was not finished: the harness is stopping")
+            raise Stopping("the command was not finished: the harness is stopping")
         return self.answer
 
 

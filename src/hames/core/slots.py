@@ -1,10 +1,14 @@
 """How many turns a node runs at once. What comes when all are taken waits: in the queue of its thread, or here."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Awaitable, Callable
 
 import anyio
 
 from hames.core.threads import LoadedThread, Threads
+from hames.domain.errors import StorageFailed
+
+log = logging.getLogger(__name__)
 
 
 class Slots:
@@ -38,3 +42,11 @@ class Slots:
         for loaded in list(self._threads.loaded.values()):
             if loaded.waits and not loaded.busy:
                 start_next(loaded)
+
+
+async def try_next(start: Callable[[LoadedThread], Awaitable[None]], loaded: LoadedThread) -> None:
+    """Starts the next prompt in a task of the engine, which must not fail: another node may have the thread by now."""
+    try:
+        await start(loaded)
+    except StorageFailed as problem:  # the prompt is still in the queue
+        log.warning("prompt.not_started", extra={"thread_id": loaded.thread.id, "error": str(problem)})

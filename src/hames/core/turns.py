@@ -21,7 +21,7 @@ from hames.core.prompts import review_prompt
 from hames.core.questions import Questions
 from hames.core.reviewers import find_reviewer, turn_model
 from hames.core.rule_notices import tell_agent_rules
-from hames.core.slots import Slots
+from hames.core.slots import Slots, try_next
 from hames.core.thread import CLOSE_SECONDS, STOPPED
 from hames.core.threads import LoadedThread, Threads
 from hames.core.turn import RunningTurn
@@ -40,13 +40,7 @@ from hames.domain.commands import (
 )
 from hames.domain.context_report import ContextReport
 from hames.domain.endings import endings
-from hames.domain.errors import (
-    HarnessError,
-    InvalidCommand,
-    QueueFull,
-    TurnBusy,
-    TurnNotFound,
-)
+from hames.domain.errors import HarnessError, InvalidCommand, QueueFull, Stopping, TurnBusy, TurnNotFound
 from hames.domain.events import (
     Event,
     ItemCompleted,
@@ -100,7 +94,7 @@ class Turns:
             self.questions,
             handle=self._handle,
             run=lambda loaded, turn, task: self._start(self._run, loaded, turn, task),
-            start_next=lambda loaded: self._start(self._next, loaded),
+            start_next=lambda loaded: self._start(try_next, self._next, loaded),
             new_item_id=lambda: ItemId(ids.new("item")),
         )
         self._threads = threads
@@ -155,7 +149,7 @@ class Turns:
         if loaded.busy:
             raise TurnBusy(f"thread {loaded.thread.id!r} already runs a turn")
         if self.closing:
-            raise HarnessError("the harness is stopping")
+            raise Stopping("the harness is stopping")
         loaded.claimed = True
         try:
             yield
@@ -257,8 +251,8 @@ class Turns:
         finally:
             if loaded.turn is turn:
                 loaded.turn = None
-        await self._next(loaded)
-        self.slots.free(lambda one: self._start(self._next, one))
+        await try_next(self._next, loaded)
+        self.slots.free(lambda one: self._start(try_next, self._next, one))
 
     async def _agent(self, loaded: LoadedThread, settings: Settings | None = None) -> AgentThread:
         """Who runs this thread's turns: the agent that its model belongs to, else our own loop.

@@ -113,6 +113,10 @@ class StorageFailed(HarnessError):
     """Whether the same write may succeed later: the disk is full or read-only, and not broken."""
 
 
+class Stopping(HarnessError):
+    """This process is stopping, and begins nothing more. Another one may."""
+
+
 class StoreUnreachable(StorageFailed):
     """The database does not answer. The same may work when it is back."""
 

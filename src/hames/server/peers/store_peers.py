@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import anyio
 
 from hames.domain.commands import Command, DeleteThread, ResolveApproval, Standing
-from hames.domain.errors import ApprovalNotFound, HarnessError, StorageFailed, ThreadInUse, ThreadNotFound
+from hames.domain.errors import ApprovalNotFound, HarnessError, Stopping, StorageFailed, ThreadInUse, ThreadNotFound
 from hames.domain.ids import ThreadId
 from hames.ports import Letter, Letters, NobodyThere, Peer, PeerAnswer, PeerLost, ToolClient
 from hames.server.peers import wire
@@ -107,7 +107,7 @@ class StorePeers:
                 command, letter.key, seen=request.seen, repeated=repeated, thread_id=letter.thread_id
             )
             return wire.PeerReply(id=0, answer=answer)
-        except (ThreadInUse, StorageFailed) as problem:
+        except (ThreadInUse, StorageFailed, Stopping) as problem:
             log.info("letter.left", extra={"thread_id": letter.thread_id, "why": str(problem)})
             return None
         except HarnessError as error:

@@ -37,7 +37,7 @@ wanted as (
 ),
 won as (
     update hames.thread t set head = w.hi, running = coalesce(w.running, t.running),
-        deaths = case when w.running then 0 else t.deaths end
+        deaths = case when w.running then 0 else t.deaths end, wake_at = case when $1 = '' then null else t.wake_at end
     from wanted w where t.id = w.id and t.epoch = w.epoch and t.head = w.lo - 1
     returning t.id, w.hi
 ),

@@ -23,13 +23,17 @@ RENEW: Final = "update hames.node set until = now() + make_interval(secs => $2) 
 LEAVE: Final = "delete from hames.node where id = $1"
 
 
-def count_death(taker: str) -> str:
-    """For a statement that takes a thread `t`: counts its owner as dead. `taker` is the parameter of the taking node.
+def take(taker: str) -> str:
+    """Columns of a statement that takes a thread `t` for the node with this parameter, and counts its owner as dead.
 
-    A thread without an owner was given back: nobody died.
+    An owner that had not yet gone on with the turn did not die of it: until its first fact is kept, `wake_at` is
+    `infinity` (`store/postgres/writer.py`). A thread without an owner was given back: nobody died.
     """
-    dies = f"t.running and t.owner is not null and t.owner <> {taker}"
-    return f"deaths = t.deaths + case when {dies} then 1 else 0 end"
+    dies = f"t.running and t.owner is not null and t.owner <> {taker} and t.wake_at is distinct from 'infinity'"
+    return (
+        f"owner = {taker}, epoch = t.epoch + 1, wake_at = 'infinity',"
+        f" deaths = t.deaths + case when {dies} then 1 else 0 end"
+    )
 
 
 def is_live(node: str) -> str:

@@ -18,7 +18,7 @@ from hames.domain.events import FORMAT
 from hames.domain.ids import ThreadId
 from hames.ports import NodeStatus, Viewing
 from hames.store.postgres.hints import CHANNEL, INBOX, LISTS
-from hames.store.postgres.lease import count_death, is_live
+from hames.store.postgres.lease import is_live, take
 
 if TYPE_CHECKING:
     from asyncpg import Connection
@@ -71,7 +71,7 @@ taken as (
             or (t.owner = $1 and t.running and t.id <> all($3::text[])))
     order by t.id limit $2 for update of t skip locked
 )
-update hames.thread t set owner = $1, epoch = t.epoch + 1, wake_at = null, told_waiting = false, {count_death("$1")}
+update hames.thread t set told_waiting = false, {take("$1")}
 from taken where t.id = taken.id returning t.id
 """
 """It starts at the few rows that can be meant (dead nodes, letters, due times), never at all threads."""
@@ -91,7 +91,7 @@ taken as (
         and t.place not in (select place from live)
     order by t.id limit 20 for update of t skip locked
 )
-update hames.thread t set owner = $1, epoch = t.epoch + 1, told_waiting = true, {count_death("$1")}
+update hames.thread t set told_waiting = true, {take("$1")}
 from taken where t.id = taken.id returning t.id
 """
 """Threads whose turn waits for a place that is gone, once each."""

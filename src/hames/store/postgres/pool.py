@@ -38,6 +38,9 @@ class Connections:
         self._pool: Pool | None = None
         self._opening = asyncio.Lock()
         self._checked = False
+        self._gone = False
+        """The last try found no database."""
+        self._places = asyncio.Semaphore(MOST_CONNECTIONS)
 
     async def run(self, work: "Callable[[Connection], Awaitable[T]]", *, patience: float = HELD_SECONDS) -> T:
         """Raises `StorageFailed` if the database is gone for longer than that, and `Misconfigured`."""
@@ -54,14 +57,32 @@ class Connections:
                     if isinstance(problem, HarnessError):
                         raise
                     raise StorageFailed(f"the database refused: {problem}") from problem
+                self._gone = True
                 if loop.time() > until:
                     raise unreachable(self.address, problem) from problem
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _once(self, work: "Callable[[Connection], Awaitable[T]]") -> T:
         pool = self._pool or await self._open()
-        async with pool.acquire(timeout=CONNECT_SECONDS) as connection:
-            return await asyncio.wait_for(work(cast("Connection", connection)), STATEMENT_SECONDS)
+        await self._wait_for_place()
+        try:
+            async with pool.acquire(timeout=CONNECT_SECONDS) as connection:
+                done = await asyncio.wait_for(work(cast("Connection", connection)), STATEMENT_SECONDS)
+                self._gone = False
+                return done
+        finally:
+            self._places.release()
+
+    async def _wait_for_place(self) -> None:
+        """Raises `TimeoutError` if the database is gone. That others use all connections is no reason."""
+        while True:
+            try:
+                await asyncio.wait_for(self._places.acquire(), CONNECT_SECONDS)
+            except TimeoutError:
+                if self._gone:
+                    raise
+            else:
+                return
 
     async def fetch(self, statement: str, *values: object, patience: float = HELD_SECONDS) -> list[Any]:
         """Rows. Raises as `run` does."""

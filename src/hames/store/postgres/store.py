@@ -16,7 +16,7 @@ from hames.store.places import THREAD_ID
 from hames.store.postgres.following import Following
 from hames.store.postgres.hints import LISTS, Hints
 from hames.store.postgres.inbox import NodeInbox
-from hames.store.postgres.lease import LEASE_SECONDS, RENEW_SECONDS, Lease, count_death, is_live
+from hames.store.postgres.lease import LEASE_SECONDS, RENEW_SECONDS, Lease, is_live, take
 from hames.store.postgres.listing import list_page, listed_row
 from hames.store.postgres.log import PostgresLog
 from hames.store.postgres.pool import Connections
@@ -40,7 +40,7 @@ on conflict (id) do update set head = 0 where thread.owner = $2 and thread.epoch
 """
 """A second try, after the connection was lost, finds the row of the first."""
 TAKE: Final = f"""
-update hames.thread t set owner = $2, epoch = t.epoch + 1, {count_death("$2")}
+update hames.thread t set {take("$2")}
 where t.id = $1 and t.format <= $3 and {is_live("$2")} and (
     t.owner = $2
     or (t.place = '' or $4::text[] is null or t.place = any($4::text[])) and (
