@@ -16,6 +16,7 @@ from hames.core.context import Memory
 from hames.core.continuing import finish_calls
 from hames.core.earlier_results import EarlierResults
 from hames.core.editor_files import EditorWorkspace
+from hames.core.editor_terminals import EditorTerminals
 from hames.core.loop import run_loop
 from hames.core.offered_tools import allowed_tools
 from hames.core.prompts import effective, replaced_prompt, system_prompt
@@ -309,6 +310,7 @@ class LoopThread:
             cwd=settings.cwd,
             sandbox=with_host_rules(settings.sandbox, rules),
             can_leave=settings.agent == "code" and can_leave_sandbox(settings.sandbox, settings.approval_policy),
+            terminals=EditorTerminals(self._loaded.thread),
             servers=self._threads.servers(thread_id, settings),
             readable=self._threads.rules.readable,
             results=EarlierResults(lambda: self._loaded.thread.state),

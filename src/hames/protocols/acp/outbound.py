@@ -34,7 +34,7 @@ from hames.domain.events import (
     UsageReported,
 )
 from hames.domain.foreign import FOREIGN
-from hames.domain.ids import TurnId
+from hames.domain.ids import ItemId, TurnId
 from hames.domain.items import AgentMessage, Compaction, Item, Plan, Reasoning, ToolItem, UserMessage, WebSearch
 from hames.domain.json import Json
 from hames.domain.models import Price
@@ -67,6 +67,8 @@ class ClientFeatures(Value):
 
     read_files: bool = False
     write_files: bool = False
+    terminals: bool = False
+    """Runs commands in terminals of its own."""
     notices: bool = False
     compaction: bool = False
     terminal_output: bool = False
@@ -82,6 +84,8 @@ class Outbound(ABC):
     def __init__(self, menu: OptionMenu, client: ClientFeatures) -> None:
         self.menu = menu
         self.client = client
+        self.terminals: dict[ItemId, str] = {}
+        """The client's own terminals in which commands run, by item."""
 
     # -- a thread as it is
 

@@ -186,6 +186,8 @@ class OutboundV1(Outbound):
             case Compaction() if self.client.compaction:
                 content = m.TextContent(text=event.text)
                 return [m.SessionCompactionSummaryChunk(compaction_id=item.id, content=content)]
+            case CommandExecution() if item.id in self.terminals:
+                return ()  # the client shows its own terminal
             case CommandExecution() if self.client.terminal_output:
                 meta = {"terminal_output": {"terminal_id": item.id, "data": event.text}}
                 return [m.SessionToolCallUpdate(tool_call_id=item.id, meta=meta)]
@@ -267,6 +269,10 @@ class OutboundV1(Outbound):
             meta["terminal_output"] = {"terminal_id": item.id, "data": item.output}
         return meta if is_open else {**meta, **_terminal_exit(item)}
 
+    def own_terminal(self, item_id: str, terminal: str) -> Iterator[m.SessionUpdate]:
+        """The command runs in this terminal of the client's."""
+        yield m.SessionToolCallUpdate(tool_call_id=item_id, content=[m.Terminal(terminal_id=terminal)])
+
     def tool_completed(self, item: ToolItem) -> Iterator[m.SessionUpdate]:
         view = tool_view(item)
         shows_terminal = isinstance(item, CommandExecution) and self.client.terminal_output
@@ -286,8 +292,8 @@ class OutboundV1(Outbound):
         reason = reason_of(item)
         match item:
             case CommandExecution(output=output):
-                if self.client.terminal_output:
-                    content.append(m.Terminal(terminal_id=item.id))
+                if (own := self.terminals.get(item.id)) is not None or self.client.terminal_output:
+                    content.append(m.Terminal(terminal_id=own or item.id))
                 elif output:
                     content.append(_text(fenced(output)))
             case FileChange(changes=changes):
