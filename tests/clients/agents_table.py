@@ -12,7 +12,7 @@ Programs that speak ACP, run by `make test-clients` as they are, with a model on
 behind the named protocols; those that want a login are started, and the sentence that people read then is checked.
 
 """
-COLUMNS = ("flint", "sync", "terminal", "start")
+COLUMNS = ("flint", "sync", "terminal", "killed", "start")
 _results: dict[str, dict[str, str]] = defaultdict(dict)
 _versions: dict[str, int] = {}
 
