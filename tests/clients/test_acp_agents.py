@@ -211,6 +211,7 @@ async def test_it_works_behind_a_protocol(
 ) -> None:
     monkeypatch.setattr("matrix_clients.PATIENCE_SECONDS", SECONDS)
     agent = AGENTS[name]
+    note_agent(name, agent.version, protocol, "")
     async with behind(agent, tmp_path, programs) as place:
         async with CLIENTS[protocol](place) as client:
             await client.start()
@@ -258,6 +259,7 @@ async def test_it_is_killed_at_random_moments_and_each_turn_goes_on_or_ends_in_w
     """A turn ends with exit code 0, or with 1 and a sentence; the thread is whole, and its next turn works."""
     seed = int(os.environ.get("HAMES_SEED", "0")) or random.randrange(1 << 30)
     agent, chance, kills = AGENTS[name], random.Random(seed), list[int]()
+    note_agent(name, agent.version, "killed", "")
     word = {"claude": "claude-agent-acp", "vibe": "vibe-acp"}.get(agent.name, agent.name)
     async with behind(agent, tmp_path, programs) as place:
 
@@ -288,6 +290,7 @@ async def test_it_works_in_the_terminal(
 ) -> None:
     monkeypatch.setattr("tmux_terminal.SECONDS", SECONDS)
     agent = AGENTS[name]
+    note_agent(name, agent.version, "terminal", "")
     async with behind(agent, tmp_path, programs) as place:
         terminal = Terminal(tmp_path)
         terminal.environment |= place.environment
