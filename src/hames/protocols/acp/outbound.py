@@ -129,7 +129,7 @@ class Outbound(ABC):
             case ApprovalRequested():
                 return list(self.state_changed(change))
             case ApprovalResolved():
-                return [*self.approval_resolved(change, event), *self.state_changed(change)]
+                return [*self._approval_resolved(change, event), *self.state_changed(change)]
             case UsageReported():
                 return list(self._usage(state))
             case Noticed(severity=severity, message=message, name=name):
@@ -143,6 +143,14 @@ class Outbound(ABC):
                 return []  # between the harness and the model
             case _ as never:
                 assert_never(never)
+
+    def _approval_resolved(self, change: Change, event: ApprovalResolved) -> Iterator[Update]:
+        item = change.after.item(event.item_id)
+        if isinstance(item, ToolItem):
+            runs = event.decision in ("once", "always") and item.status == "running"
+            yield self.call_answered(item, event, runs=runs)
+        if event.how in UNANSWERED:
+            yield from self.notice("info", f"{UNANSWERED[event.how]}: {event.note or event.decision}")
 
     def _new_item(self, change: Change, item: Item, *, own: bool) -> Iterator[Update]:
         yield from self._title(change)
@@ -251,7 +259,8 @@ class Outbound(ABC):
     def tool_completed(self, item: ToolItem) -> Iterator[Update]: ...
 
     @abstractmethod
-    def approval_resolved(self, change: Change, event: ApprovalResolved) -> Iterator[Update]: ...
+    def call_answered(self, item: ToolItem, event: ApprovalResolved, *, runs: bool) -> Update:
+        """How the question about a call ended. `runs`: it is carried out now."""
 
     @abstractmethod
     def settings_changed(self, change: Change) -> Iterator[Update]: ...
