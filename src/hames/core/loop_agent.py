@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from hames.core import compaction
 from hames.core.agent_tools import AgentTools, NoProvider
 from hames.core.client_tools import client_tools
+from hames.core.command_terminals import EditorTerminals
 from hames.core.context import Memory
 from hames.core.continuing import finish_calls
 from hames.core.earlier_results import EarlierResults
 from hames.core.editor_files import EditorWorkspace
-from hames.core.editor_terminals import EditorTerminals
 from hames.core.loop import run_loop
 from hames.core.offered_tools import allowed_tools
 from hames.core.prompts import effective, replaced_prompt, system_prompt
