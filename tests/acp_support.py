@@ -2,6 +2,7 @@
 against the published schema."""
 
 import json
+import subprocess
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from hames.clock_and_ids import RandomIds, SystemClock
 from hames.core.engine import Engine
 from hames.core.engine_rules import EngineRules
 from hames.domain.options import Settings
-from hames.domain.policy import ApprovalPolicy, DangerFullAccess
+from hames.domain.policy import ApprovalPolicy, DangerFullAccess, SandboxPolicy
 from hames.ports import Models, Provider, Tool
 from hames.protocols.acp.session import AcpSession
 from hames.protocols.session import Session
@@ -59,6 +60,8 @@ class AcpClient:
         self.answer = answer
         self.buffers: dict[str, str] | None = None
         """The files that are open in this editor. None: requests for files are left unanswered."""
+        self.terminals: dict[str, subprocess.CompletedProcess[str]] | None = None
+        """Its terminals, where commands really run. None: requests for terminals are refused."""
         self.messages: list[dict[str, Any]] = []
         self._methods: dict[int, str] = {}
         self._number = 0
@@ -79,6 +82,8 @@ class AcpClient:
                 await self.select(message, self.answer)
             if message.get("method", "").startswith("fs/") and self.buffers is not None:
                 await self._answer_file(message, self.buffers)
+            if message.get("method", "").startswith("terminal/"):
+                await self._answer_terminal(message)
             self._news.set()
             self._news = anyio.Event()
 
@@ -91,6 +96,24 @@ class AcpClient:
             await self.send(id=message["id"], result={"content": buffers[path]})
         else:
             await self.send(id=message["id"], error={"code": -32002, "message": "not open"})
+
+    async def _answer_terminal(self, message: dict[str, Any]) -> None:
+        params, action = message["params"], message["method"].removeprefix("terminal/")
+        result: dict[str, Any] = {}
+        if self.terminals is None:
+            await self.send(id=message["id"], error={"code": -32603, "message": "no terminals today"})
+            return
+        if action == "create":
+            words = [params["command"], *params["args"]]
+            name = f"term-{len(self.terminals)}"
+            self.terminals[name] = subprocess.run(
+                words, check=False, capture_output=True, text=True, cwd=params["cwd"], stdin=subprocess.DEVNULL
+            )
+            result = {"terminalId": name}
+        elif action == "output":
+            done = self.terminals[params["terminalId"]]
+            result = {"output": done.stdout, "truncated": False, "exitStatus": {"exitCode": done.returncode}}
+        await self.send(id=message["id"], result=result)
 
     async def send(self, **message: Any) -> None:
         await self.send_raw(json.dumps({"jsonrpc": "2.0", **message}).encode())
@@ -236,12 +259,13 @@ async def acp_desk(
     policy: ApprovalPolicy = "unlessTrusted",
     models: Models | None = None,
     tools: tuple[Tool, ...] = (),
+    sandbox: SandboxPolicy | None = None,
 ) -> AsyncGenerator[Desk]:
     work = directory / "work"
     work.mkdir(exist_ok=True)
     models, clock = models or OneModel(model), SystemClock()
     settings = Settings(
-        model=models.default, cwd=str(work), approval_policy=policy, sandbox=DangerFullAccess(), agent="code"
+        model=models.default, cwd=str(work), approval_policy=policy, sandbox=sandbox or DangerFullAccess(), agent="code"
     )
     engine = Engine(
         store=JsonlStore(work / ".harness", places=Places(directory / "state")),

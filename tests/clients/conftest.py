@@ -64,4 +64,4 @@ def run_command(*command: str) -> None:
 def pytest_sessionfinish() -> None:
     write_table()
     write_acp_table(expected=8)
-    write_agents_table(expected=8)
+    write_agents_table()

@@ -7,6 +7,8 @@ people read then is checked.
 import contextlib
 import json
 import os
+import random
+import signal
 import subprocess
 import sys
 import time
@@ -209,6 +211,7 @@ async def test_it_works_behind_a_protocol(
 ) -> None:
     monkeypatch.setattr("matrix_clients.PATIENCE_SECONDS", SECONDS)
     agent = AGENTS[name]
+    note_agent(name, agent.version, protocol, "")
     async with behind(agent, tmp_path, programs) as place:
         async with CLIENTS[protocol](place) as client:
             await client.start()
@@ -225,12 +228,69 @@ async def test_it_works_behind_a_protocol(
     note_agent(name, agent.version, protocol, "a turn, a command with approval, and the next turn in a new process")
 
 
+KILLS = 10
+KILL_SECONDS = 12.0
+"""A kill comes somewhere in this time after the agent has started: before its session is open, or in the turn."""
+
+
+async def _kill_agents(word: str, work: Path, chance: random.Random, kills: list[int]) -> None:
+    """Kills each process of the agent that works in this directory, once, at a random moment of its life."""
+    seen: set[int] = set()
+    while len(kills) < KILLS:
+        for entry in Path("/proc").glob("[0-9]*"):
+            pid = int(entry.name)
+            with contextlib.suppress(OSError):
+                words = (entry / "cmdline").read_bytes()
+                ours = word.encode() in words and b"/hames\0" not in words
+                if pid in seen or not ours or (entry / "cwd").readlink() != work:
+                    continue
+                seen.add(pid)
+                await anyio.sleep(chance.random() * KILL_SECONDS)
+                os.kill(pid, signal.SIGKILL)
+                kills.append(pid)
+        await anyio.sleep(0.05)
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", ["claude v2", "opencode", "vibe"])
+async def test_it_is_killed_at_random_moments_and_each_turn_goes_on_or_ends_in_words(
+    name: str, tmp_path: Path, programs: str
+) -> None:
+    """A turn ends with exit code 0, or with 1 and a sentence; the thread is whole, and its next turn works."""
+    seed = int(os.environ.get("HAMES_SEED", "0")) or random.randrange(1 << 30)
+    agent, chance, kills = AGENTS[name], random.Random(seed), list[int]()
+    note_agent(name, agent.version, "killed", "")
+    word = {"claude": "claude-agent-acp", "vibe": "vibe-acp"}.get(agent.name, agent.name)
+    async with behind(agent, tmp_path, programs) as place:
+
+        async def run(*words: str) -> tuple[int, str, str]:
+            command = [HAMES, "run", "--agent", agent.name, "--approval-policy", "never", *words]
+            done = await anyio.run_process(command, check=False, env=place.environment, cwd=place.work)
+            return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_kill_agents, word, place.work, chance, kills)
+            while len(kills) < KILLS:
+                code, out, err = await run("Greet me")
+                assert code in (0, 1), f"seed {seed}: {code} {out} {err}"
+                assert out.count("Hello from the loopback model.") == 1 if code == 0 else agent.name in err, (
+                    seed,
+                    out,
+                    err,
+                )
+            tasks.cancel_scope.cancel()
+        code, out, err = await run("Greet me")
+        assert (code, out.count("Hello from the loopback model.")) == (0, 1), f"seed {seed}: {out} {err}"
+    note_agent(name, agent.version, "killed", f"{KILLS} times at random moments: each turn went on or ended in words")
+
+
 @pytest.mark.parametrize("name", ["claude v2", "claude v1"])
 async def test_it_works_in_the_terminal(
     name: str, tmp_path: Path, programs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tmux_terminal.SECONDS", SECONDS)
     agent = AGENTS[name]
+    note_agent(name, agent.version, "terminal", "")
     async with behind(agent, tmp_path, programs) as place:
         terminal = Terminal(tmp_path)
         terminal.environment |= place.environment

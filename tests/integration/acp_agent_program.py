@@ -283,6 +283,7 @@ def run_prompt(number: Any, params: dict[str, Any]) -> None:
 
 
 def main() -> None:
+    (MEMORY / "pid").write_text(str(os.getpid()))
     if HIGHEST == "none":
         print("This is no protocol.", flush=True)
     while True:

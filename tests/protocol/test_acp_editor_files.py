@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from acp_support import AcpClient, Desk, acp_desk
+from hames.domain.policy import WorkspaceWrite
 from hames.testing.fakes.model import ScriptedModel, call, say
 
 FILES = {"fs": {"readTextFile": True, "writeTextFile": True}}
@@ -132,3 +133,59 @@ async def test_version_2_has_no_files(tmp_path: Path) -> None:
         client = await editor(desk, {str(desk.work / "a.txt"): "unsaved\n"})
         await client.turn(await client.new(desk.work), "go")
         assert "unsaved" not in told(model)
+
+
+# -- terminals
+
+
+def methods(client: AcpClient) -> list[str]:
+    return [one["method"] for one in client.messages if one.get("method", "").startswith("terminal/")]
+
+
+async def test_a_command_without_a_sandbox_runs_in_a_terminal_of_the_editor(tmp_path: Path) -> None:
+    model = ScriptedModel([call("shell", command="echo one; touch made; exit 3")], [say("Done.")])
+    async with acp_desk(tmp_path, model, 1) as desk:
+        client = await desk.client(offered={"terminal": True})
+        client.terminals = {}
+        assert await client.turn(await client.new(desk.work), "go") == "end_turn"
+        assert (desk.work / "made").exists()
+        assert list(client.terminals) == ["term-0"]
+        assert methods(client) == ["terminal/create", "terminal/output", "terminal/release"]
+        [*_, last] = [one for one in client.updates("tool_call_update") if one.get("content")]
+        assert last["content"] == [{"type": "terminal", "terminalId": "term-0"}]
+        assert last["status"] == "failed"
+        assert "one" in told(model)
+        assert "exit code 3" in told(model)
+
+
+async def test_a_terminal_that_the_editor_refuses_is_not_needed(tmp_path: Path) -> None:
+    model = ScriptedModel([call("shell", command="echo one >> made")], [say("Done.")])
+    async with acp_desk(tmp_path, model, 1) as desk:
+        client = await desk.client(offered={"terminal": True})
+        assert await client.turn(await client.new(desk.work), "go") == "end_turn"
+        assert methods(client) == ["terminal/create"]
+        assert (desk.work / "made").read_text() == "one\n"
+
+
+@pytest.mark.needs("bwrap")
+async def test_a_command_that_belongs_in_the_sandbox_never_goes_to_the_editor(tmp_path: Path) -> None:
+    model = ScriptedModel([call("shell", command="touch made")], [say("Done.")])
+    async with acp_desk(tmp_path, model, 1, sandbox=WorkspaceWrite()) as desk:
+        client = await desk.client(offered={"terminal": True})
+        client.terminals = {}
+        assert await client.turn(await client.new(desk.work), "go") == "end_turn"
+        assert methods(client) == []
+        assert client.terminals == {}
+
+
+async def test_a_command_is_not_given_to_an_editor_whose_user_did_not_start_the_turn(tmp_path: Path) -> None:
+    model = ScriptedModel([call("shell", command="touch made")], [say("Done.")])
+    async with acp_desk(tmp_path, model, 1) as desk:
+        watching = await desk.client(offered={"terminal": True})
+        watching.terminals = {}
+        client = await desk.client()
+        session = await client.new(desk.work)
+        await watching.open(session, desk.work)
+        assert await client.turn(session, "go") == "end_turn"
+        assert (desk.work / "made").exists()
+        assert methods(watching) == []

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from hames.core import compaction
 from hames.core.agent_tools import AgentTools, NoProvider
 from hames.core.client_tools import client_tools
+from hames.core.command_terminals import EditorTerminals
 from hames.core.context import Memory
 from hames.core.continuing import finish_calls
 from hames.core.earlier_results import EarlierResults
@@ -309,6 +310,7 @@ class LoopThread:
             cwd=settings.cwd,
             sandbox=with_host_rules(settings.sandbox, rules),
             can_leave=settings.agent == "code" and can_leave_sandbox(settings.sandbox, settings.approval_policy),
+            terminals=EditorTerminals(self._loaded.thread),
             servers=self._threads.servers(thread_id, settings),
             readable=self._threads.rules.readable,
             results=EarlierResults(lambda: self._loaded.thread.state),

@@ -15,6 +15,7 @@ from hames.domain.processes import ProcessStatus
 from hames.domain.rules import Rule
 from hames.domain.servers import ServerStatus
 from hames.domain.value import Value
+from hames.ports.sandbox import Process
 from hames.ports.workspace import Workspace
 
 
@@ -86,6 +87,8 @@ class Place(Value):
     readable: tuple[str, ...] = ()
     """Directories outside the workspace whose files may be read."""
     results: PastResults | None = None
+    terminals: "CommandTerminals | None" = None
+    """For commands that run without a sandbox."""
     runs_unasked: bool = False
     """Whether any command runs in the sandbox without a question."""
     has_host_rules: bool = False
@@ -218,6 +221,22 @@ class EditorClient(Protocol):
 
     async def write_file(self, thread_id: ThreadId, path: str, text: str) -> bool:
         """Tells it the new text of a file."""
+        ...
+
+    def terminal_rank(self, thread_id: ThreadId) -> int:
+        """The same for its terminals."""
+        ...
+
+    async def use_terminal(self, thread_id: ThreadId, item_id: ItemId, action: str, about: dict[str, Json]) -> Json:
+        """`action` is create, output, kill or release. None: it did not do it."""
+        ...
+
+
+class CommandTerminals(Protocol):
+    """Terminals outside of any sandbox in which people watch a command."""
+
+    async def start(self, item_id: ItemId, argv: tuple[str, ...], cwd: str) -> Process | None:
+        """None: there is none, and the command was not started."""
         ...
 
 

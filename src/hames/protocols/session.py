@@ -22,7 +22,7 @@ from hames.codecs.lines import Line
 from hames.domain.commands import Command, ProgramEnded, ThreadPage
 from hames.domain.context_report import ContextReport
 from hames.domain.errors import HarnessError
-from hames.domain.ids import ThreadId
+from hames.domain.ids import ItemId, ThreadId
 from hames.domain.json import Json
 from hames.domain.processes import ProcessList
 from hames.domain.servers import ServerList
@@ -141,7 +141,16 @@ class WriteClientFile(Value):
     text: str
 
 
-ClientRequest = ReadClientFile | WriteClientFile | ClientToolCall
+class UseClientTerminal(Value):
+    """Something about a terminal of the client's in which the command of an item runs."""
+
+    thread_id: ThreadId
+    item_id: ItemId
+    action: str
+    about: dict[str, Json]
+
+
+ClientRequest = ReadClientFile | WriteClientFile | UseClientTerminal | ClientToolCall
 """What the program may ask of one client. Approvals and elicitation are changes, told to every follower."""
 
 
@@ -199,6 +208,10 @@ class Session(Protocol):
         return 0
 
     def editor_rank(self, _thread_id: ThreadId, /) -> int:
+        """See `ports.EditorClient`."""
+        return 0
+
+    def terminal_rank(self, _thread_id: ThreadId, /) -> int:
         """See `ports.EditorClient`."""
         return 0
 

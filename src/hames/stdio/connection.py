@@ -24,8 +24,9 @@ from hames.core.engine import Engine
 from hames.core.watcher import Watcher
 from hames.domain.commands import Command, ResolveApproval
 from hames.domain.errors import HarnessError, InvalidCommand
-from hames.domain.ids import ThreadId
+from hames.domain.ids import ItemId, ThreadId
 from hames.domain.items import ToolResult
+from hames.domain.json import Json
 from hames.domain.state import Change, blank
 from hames.ports import ClientToolCall
 from hames.protocols.session import (
@@ -41,6 +42,7 @@ from hames.protocols.session import (
     ReadClientFile,
     Session,
     Unfollow,
+    UseClientTerminal,
     WriteClientFile,
 )
 from hames.stdio.message_order import MessageOrder, MessageWork
@@ -198,7 +200,16 @@ class Connection:
     async def write_file(self, thread_id: ThreadId, path: str, text: str) -> bool:
         return not (await self._ask_editor(WriteClientFile(thread_id=thread_id, path=path, text=text))).error
 
-    async def _ask_editor(self, request: ReadClientFile | WriteClientFile) -> ClientReply:
+    def terminal_rank(self, thread_id: ThreadId) -> int:
+        """Whoever runs commands for the agent must be one that may allow them."""
+        return 0 if self._gone or not self._principal.can_answer else self._session.terminal_rank(thread_id)
+
+    async def use_terminal(self, thread_id: ThreadId, item_id: ItemId, action: str, about: dict[str, Json]) -> Json:
+        request = UseClientTerminal(thread_id=thread_id, item_id=item_id, action=action, about=about)
+        reply = await self._ask_editor(request)
+        return None if reply.error else reply.result
+
+    async def _ask_editor(self, request: ReadClientFile | WriteClientFile | UseClientTerminal) -> ClientReply:
         self._editor_requests += 1
         reply = await self.ask(f"file_{self._editor_requests}", request, EDITOR_SECONDS)
         if reply.error:

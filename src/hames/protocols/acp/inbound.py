@@ -72,6 +72,7 @@ def client_features(params: Params) -> ClientFeatures:
     return ClientFeatures(
         read_files=_at(told, "fs", "readTextFile") is True,
         write_files=_at(told, "fs", "writeTextFile") is True,
+        terminals=_at(told, "terminal") is True,
         notices=isinstance(_at(told, "session", "notices"), dict),
         compaction=isinstance(_at(told, "session", "compaction"), dict),
         terminal_output=_at(told, "_meta", "terminal_output") is True,

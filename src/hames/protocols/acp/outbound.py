@@ -34,7 +34,7 @@ from hames.domain.events import (
     UsageReported,
 )
 from hames.domain.foreign import FOREIGN
-from hames.domain.ids import TurnId
+from hames.domain.ids import ItemId, TurnId
 from hames.domain.items import AgentMessage, Compaction, Item, Plan, Reasoning, ToolItem, UserMessage, WebSearch
 from hames.domain.json import Json
 from hames.domain.models import Price
@@ -67,6 +67,8 @@ class ClientFeatures(Value):
 
     read_files: bool = False
     write_files: bool = False
+    terminals: bool = False
+    """Runs commands in terminals of its own."""
     notices: bool = False
     compaction: bool = False
     terminal_output: bool = False
@@ -82,6 +84,8 @@ class Outbound(ABC):
     def __init__(self, menu: OptionMenu, client: ClientFeatures) -> None:
         self.menu = menu
         self.client = client
+        self.terminals: dict[ItemId, str] = {}
+        """The client's own terminals in which commands run, by item."""
 
     # -- a thread as it is
 
@@ -125,7 +129,7 @@ class Outbound(ABC):
             case ApprovalRequested():
                 return list(self.state_changed(change))
             case ApprovalResolved():
-                return [*self.approval_resolved(change, event), *self.state_changed(change)]
+                return [*self._approval_resolved(change, event), *self.state_changed(change)]
             case UsageReported():
                 return list(self._usage(state))
             case Noticed(severity=severity, message=message, name=name):
@@ -139,6 +143,14 @@ class Outbound(ABC):
                 return []  # between the harness and the model
             case _ as never:
                 assert_never(never)
+
+    def _approval_resolved(self, change: Change, event: ApprovalResolved) -> Iterator[Update]:
+        item = change.after.item(event.item_id)
+        if isinstance(item, ToolItem):
+            runs = event.decision in ("once", "always") and item.status == "running"
+            yield self.call_answered(item, event, runs=runs)
+        if event.how in UNANSWERED:
+            yield from self.notice("info", f"{UNANSWERED[event.how]}: {event.note or event.decision}")
 
     def _new_item(self, change: Change, item: Item, *, own: bool) -> Iterator[Update]:
         yield from self._title(change)
@@ -247,7 +259,8 @@ class Outbound(ABC):
     def tool_completed(self, item: ToolItem) -> Iterator[Update]: ...
 
     @abstractmethod
-    def approval_resolved(self, change: Change, event: ApprovalResolved) -> Iterator[Update]: ...
+    def call_answered(self, item: ToolItem, event: ApprovalResolved, *, runs: bool) -> Update:
+        """How the question about a call ended. `runs`: it is carried out now."""
 
     @abstractmethod
     def settings_changed(self, change: Change) -> Iterator[Update]: ...

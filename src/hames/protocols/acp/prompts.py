@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 from hames.codecs.jsonrpc_peer import JsonRpcRequest
 from hames.domain.ids import PromptId, ThreadId, TurnId
+from hames.domain.items import UserMessage
+from hames.domain.state import Change
 
 
 class OwnPrompt(NamedTuple):
@@ -30,3 +32,9 @@ class OwnPrompts:
 
     def running_on(self, thread_id: ThreadId) -> TurnId | None:
         return next((key for key, one in self.running.items() if one.thread_id == thread_id), None)
+
+
+def is_first_message(change: Change, turn_id: TurnId) -> bool:
+    """Whether it is the prompt of the turn: others may say something while it runs."""
+    turn = change.before.turn(turn_id)
+    return turn is None or not any(isinstance(item, UserMessage) for item in turn.items)

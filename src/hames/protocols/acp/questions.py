@@ -10,11 +10,12 @@ from typing import NamedTuple
 from hames.codecs.jsonrpc_peer import JsonRpcPeer, JsonRpcResponse
 from hames.domain.approvals import Approval, Elicit
 from hames.domain.commands import InterruptTurn, ResolveApproval
-from hames.domain.ids import ThreadId
+from hames.domain.ids import ItemId, ThreadId
+from hames.domain.json import Json
 from hames.domain.state import ThreadState
 from hames.protocols.acp.outbound import Outbound
 from hames.protocols.acp.permissions import decode_elicitation, decode_permission, elicitation, is_cancelled
-from hames.protocols.session import Action, ClientReply, Execute, ReadClientFile, WriteClientFile
+from hames.protocols.session import Action, ClientReply, Execute, ReadClientFile, UseClientTerminal, WriteClientFile
 
 
 class _Asked(NamedTuple):
@@ -25,7 +26,16 @@ class _Asked(NamedTuple):
 
 
 class ClientQuestions:
-    def __init__(self, rpc: JsonRpcPeer, send: Callable[[bytes], None]) -> None:
+    def __init__(
+        self,
+        rpc: JsonRpcPeer,
+        send: Callable[[bytes], None],
+        *,
+        show_terminal: Callable[[ThreadId, ItemId, str], None] = lambda _thread, _item, _terminal: None,
+    ) -> None:
+        """`show_terminal` is told which terminal of the client's runs the command of an item."""
+        self._show_terminal = show_terminal
+        self._created: dict[str, UseClientTerminal] = {}
         self._rpc = rpc
         self._send = send
         self._asked: dict[str, _Asked] = {}
@@ -56,17 +66,25 @@ class ClientQuestions:
         return out.client.read_files or out.client.write_files
 
     def ask_file(
-        self, out: Outbound | None, request_id: str, request: ReadClientFile | WriteClientFile, deadline: float
+        self,
+        out: Outbound | None,
+        request_id: str,
+        request: ReadClientFile | WriteClientFile | UseClientTerminal,
+        deadline: float,
     ) -> bool:
         """False: the client does not offer it."""
-        if out is None or not self.can_ask_files(out):
+        if out is None or out.version != 1:
             return False
-        params = {"sessionId": request.thread_id, "path": request.path}
+        params: dict[str, Json] = {"sessionId": request.thread_id}
         match request:
-            case ReadClientFile() if out.client.read_files:
-                line = self._rpc.ask("fs/read_text_file", params, request_id)
-            case WriteClientFile(text=text) if out.client.write_files:
-                line = self._rpc.ask("fs/write_text_file", {**params, "content": text}, request_id)
+            case ReadClientFile(path=path) if out.client.read_files:
+                line = self._rpc.ask("fs/read_text_file", {**params, "path": path}, request_id)
+            case WriteClientFile(path=path, text=text) if out.client.write_files:
+                line = self._rpc.ask("fs/write_text_file", {**params, "path": path, "content": text}, request_id)
+            case UseClientTerminal(action=action, about=about) if out.client.terminals:
+                line = self._rpc.ask(f"terminal/{action}", {**params, **about}, request_id)
+                if action == "create":
+                    self._created[request_id] = request
             case _:
                 return False
         self._send(line)
@@ -76,6 +94,12 @@ class ClientQuestions:
     def receive(self, response: JsonRpcResponse) -> Sequence[Action]:
         if self._files.pop(response.request_id, None) is not None:
             error = "" if response.error is None else "the client refused"
+            created = self._created.pop(response.request_id, None)
+            match response.result:
+                case {"terminalId": str(terminal)} if created is not None and not error:
+                    self._show_terminal(created.thread_id, created.item_id, terminal)
+                case _:
+                    pass
             return [ClientReply(request_id=response.request_id, result=response.result, error=error)]
         asked = self._asked.pop(response.request_id, None)
         if asked is None:
@@ -93,6 +117,7 @@ class ClientQuestions:
         """It was answered elsewhere, or nobody needs the answer any more."""
         self._asked.pop(request_id, None)
         self._files.pop(request_id, None)
+        self._created.pop(request_id, None)
         if self._rpc.is_asking(request_id):
             self._rpc.withdraw(request_id)
             self._send(self._rpc.notification("$/cancel_request", {"requestId": request_id}))

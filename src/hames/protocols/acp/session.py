@@ -52,7 +52,7 @@ from hames.protocols.acp.messages import v2 as m2
 from hames.protocols.acp.options import OptionMenu, mode_overrides
 from hames.protocols.acp.outbound import Outbound, cursor, session_page, stop_reason, turn_failure
 from hames.protocols.acp.output import AcpOutput
-from hames.protocols.acp.prompts import OwnPrompt, OwnPrompts
+from hames.protocols.acp.prompts import OwnPrompt, OwnPrompts, is_first_message
 from hames.protocols.acp.questions import ClientQuestions
 from hames.protocols.acp.sign_in import SignIn
 from hames.protocols.acp.tool_calls import check_cancel
@@ -95,7 +95,7 @@ class AcpSession(AcpOutput):
         self._prompts = OwnPrompts()
         self._closing: dict[ThreadId, JsonRpcRequest] = {}
         """Requests to close a session whose turn has not ended yet."""
-        self._questions = ClientQuestions(self._rpc, self._send)
+        self._questions = ClientQuestions(self._rpc, self._send, show_terminal=self._show_terminal)
         self._later: list[Action] = []
         """What a change made necessary; carried out as soon as possible."""
 
@@ -357,7 +357,7 @@ class AcpSession(AcpOutput):
                     turn = change.after.turn(turn_id)
                     assert turn is not None
                     self._begun(waiting.request, turn, thread_id)
-                own = turn_id in self._prompts.running and _is_first_message(change, turn_id)
+                own = turn_id in self._prompts.running and is_first_message(change, turn_id)
             case SettingsChanged(settings=settings):
                 self._threads[thread_id] = settings
             case ApprovalResolved(approval_id=approval_id):
@@ -422,6 +422,16 @@ class AcpSession(AcpOutput):
             return 0
         return 1 if self._prompts.running_on(thread_id) is None else 2
 
+    def terminal_rank(self, thread_id: ThreadId) -> int:
+        """Only the client that started the turn: its user waits there."""
+        offers = isinstance(self._out, OutboundV1) and self._out.client.terminals and not self._questions.is_silent
+        return 1 if offers and self._prompts.running_on(thread_id) is not None else 0
+
+    def _show_terminal(self, thread_id: ThreadId, item_id: ItemId, terminal: str) -> None:
+        if isinstance(self._out, OutboundV1):
+            self._out.terminals[item_id] = terminal
+            self._update(thread_id, self._out.own_terminal(item_id, terminal))
+
     def withdraw(self, request_id: str) -> None:
         self._questions.withdraw(request_id)
 
@@ -435,9 +445,3 @@ class AcpSession(AcpOutput):
 
 def _follow(opening: inbound.OpenSession, pending: _Pending) -> Follow:
     return Follow(thread_id=opening.thread_id, replay=opening.after is not None, context=pending)
-
-
-def _is_first_message(change: Change, turn_id: TurnId) -> bool:
-    """Whether it is the prompt of the turn: others may say something while it runs."""
-    turn = change.before.turn(turn_id)
-    return turn is None or not any(isinstance(item, UserMessage) for item in turn.items)

@@ -188,3 +188,13 @@ def _hunks(diff: str) -> list[tuple[str, str]]:
 
 def git_patch(changes: tuple[FileUpdate, ...]) -> str:
     return "".join(one.diff if one.diff.endswith("\n") or not one.diff else f"{one.diff}\n" for one in changes)
+
+
+def raw_output(item: ToolItem) -> Json:
+    match item:
+        case CommandExecution(exit_code=int(code)):
+            return {"exitCode": code}
+        case McpToolCall(structured=structured):
+            return structured
+        case _:
+            return None

@@ -32,7 +32,7 @@ from hames.protocols.acp.content import file_link, result_blocks, user_blocks
 from hames.protocols.acp.dates import iso_date
 from hames.protocols.acp.messages import v1 as m
 from hames.protocols.acp.options import MODES, mode_of
-from hames.protocols.acp.outbound import COMMANDS, UNANSWERED, Outbound, approval_end, cursor, session_title
+from hames.protocols.acp.outbound import COMMANDS, Outbound, approval_end, cursor, session_title
 from hames.protocols.acp.permissions import (
     permission_changes,
     permission_input,
@@ -40,7 +40,7 @@ from hames.protocols.acp.permissions import (
     permission_reason,
     permission_title,
 )
-from hames.protocols.acp.tool_calls import diffs, tool_view
+from hames.protocols.acp.tool_calls import diffs, raw_output, tool_view
 
 STATUSES: dict[ItemStatus, m.ToolCallStatus] = {
     "running": "in_progress",
@@ -186,6 +186,8 @@ class OutboundV1(Outbound):
             case Compaction() if self.client.compaction:
                 content = m.TextContent(text=event.text)
                 return [m.SessionCompactionSummaryChunk(compaction_id=item.id, content=content)]
+            case CommandExecution() if item.id in self.terminals:
+                return ()  # the client shows its own terminal
             case CommandExecution() if self.client.terminal_output:
                 meta = {"terminal_output": {"terminal_id": item.id, "data": event.text}}
                 return [m.SessionToolCallUpdate(tool_call_id=item.id, meta=meta)]
@@ -255,7 +257,7 @@ class OutboundV1(Outbound):
             content=self._content(item),
             locations=view.locations,
             raw_input=view.raw_input,
-            raw_output=None if is_open else _raw_output(item),
+            raw_output=None if is_open else raw_output(item),
             meta=self._terminal(item, is_open=is_open),
         )
 
@@ -267,6 +269,10 @@ class OutboundV1(Outbound):
             meta["terminal_output"] = {"terminal_id": item.id, "data": item.output}
         return meta if is_open else {**meta, **_terminal_exit(item)}
 
+    def own_terminal(self, item_id: str, terminal: str) -> Iterator[m.SessionUpdate]:
+        """The command runs in this terminal of the client's."""
+        yield m.SessionToolCallUpdate(tool_call_id=item_id, content=[m.Terminal(terminal_id=terminal)])
+
     def tool_completed(self, item: ToolItem) -> Iterator[m.SessionUpdate]:
         view = tool_view(item)
         shows_terminal = isinstance(item, CommandExecution) and self.client.terminal_output
@@ -276,7 +282,7 @@ class OutboundV1(Outbound):
             status=STATUSES[item.status],
             content=self._content(item),
             locations=view.locations,
-            raw_output=_raw_output(item),
+            raw_output=raw_output(item),
             meta=_terminal_exit(item) if shows_terminal else None,
         )
 
@@ -286,8 +292,8 @@ class OutboundV1(Outbound):
         reason = reason_of(item)
         match item:
             case CommandExecution(output=output):
-                if self.client.terminal_output:
-                    content.append(m.Terminal(terminal_id=item.id))
+                if (own := self.terminals.get(item.id)) is not None or self.client.terminal_output:
+                    content.append(m.Terminal(terminal_id=own or item.id))
                 elif output:
                     content.append(_text(fenced(output)))
             case FileChange(changes=changes):
@@ -303,14 +309,9 @@ class OutboundV1(Outbound):
                 content += [m.Content(content=block) for block in result_blocks(item.result)] if not reason else []
         return [*content, _text(reason)] if reason else content or None
 
-    def approval_resolved(self, change: Change, event: ApprovalResolved) -> Iterator[m.SessionUpdate]:
-        item = change.after.item(event.item_id)
-        if isinstance(item, ToolItem):
-            runs = event.decision in ("once", "always") and item.status == "running"
-            status = "in_progress" if runs else None
-            yield m.SessionToolCallUpdate(tool_call_id=item.id, status=status, meta=approval_end(event))
-        if event.how in UNANSWERED:
-            yield from self.notice("info", f"{UNANSWERED[event.how]}: {event.note or event.decision}")
+    def call_answered(self, item: ToolItem, event: ApprovalResolved, *, runs: bool) -> m.SessionUpdate:
+        status = "in_progress" if runs else None
+        return m.SessionToolCallUpdate(tool_call_id=item.id, status=status, meta=approval_end(event))
 
     # -- the rest
 
@@ -351,16 +352,6 @@ def plan_entries(item: Plan) -> tuple[PlanEntry, ...]:
     if item.entries or not item.text.strip():
         return item.entries
     return (PlanEntry(step=item.text.strip(), status="completed" if item.status == "completed" else "pending"),)
-
-
-def _raw_output(item: ToolItem) -> Json:
-    match item:
-        case CommandExecution(exit_code=int(code)):
-            return {"exitCode": code}
-        case McpToolCall(structured=structured):
-            return structured
-        case _:
-            return None
 
 
 def _terminal_exit(item: ToolItem) -> dict[str, Json]:

@@ -34,7 +34,6 @@ from hames.protocols.acp.messages import v2 as m
 from hames.protocols.acp.messages.v1 import Cost, Implementation, SessionConfigSelectOption, TextContent
 from hames.protocols.acp.outbound import (
     COMMANDS,
-    UNANSWERED,
     Outbound,
     approval_end,
     cursor,
@@ -49,7 +48,7 @@ from hames.protocols.acp.permissions import (
     permission_reason,
     permission_title,
 )
-from hames.protocols.acp.tool_calls import git_patch, tool_view
+from hames.protocols.acp.tool_calls import git_patch, raw_output, tool_view
 from hames.protocols.acp.updates.v1 import plan_entries
 
 STATUSES: dict[ItemStatus, str] = {
@@ -267,7 +266,7 @@ class OutboundV2(Outbound):
             content=_content(item) or None,
             locations=view.locations,
             raw_input=view.raw_input,
-            raw_output=None if is_open else _raw_output(item),
+            raw_output=None if is_open else raw_output(item),
         )
 
     def tool_completed(self, item: ToolItem) -> Iterator[m.SessionUpdate]:
@@ -284,17 +283,12 @@ class OutboundV2(Outbound):
             status=STATUSES[item.status],
             content=_content(item),
             locations=view.locations,
-            raw_output=_raw_output(item),
+            raw_output=raw_output(item),
         )
 
-    def approval_resolved(self, change: Change, event: ApprovalResolved) -> Iterator[m.SessionUpdate]:
-        item = change.after.item(event.item_id)
-        if isinstance(item, ToolItem):
-            runs = event.decision in ("once", "always") and item.status == "running"
-            status = "in_progress" if runs else None
-            yield m.SessionToolCallUpdate(tool_call_id=item.id, status=status, meta=approval_end(event))
-        if event.how in UNANSWERED:
-            yield from self.notice("info", f"{UNANSWERED[event.how]}: {event.note or event.decision}")
+    def call_answered(self, item: ToolItem, event: ApprovalResolved, *, runs: bool) -> m.SessionUpdate:
+        status = "in_progress" if runs else None
+        return m.SessionToolCallUpdate(tool_call_id=item.id, status=status, meta=approval_end(event))
 
     # -- the state
 
@@ -371,13 +365,3 @@ def _text(text: str) -> m.Content:
 
 def _base64(text: str) -> str:
     return b64encode(text.encode("utf-8", "surrogatepass")).decode("ascii")
-
-
-def _raw_output(item: ToolItem) -> Json:
-    match item:
-        case CommandExecution(exit_code=int(code)):
-            return {"exitCode": code}
-        case McpToolCall(structured=structured):
-            return structured
-        case _:
-            return None
