@@ -63,8 +63,8 @@ def as_opencode(request: SeenRequest) -> ServerTalk:
 
 
 def as_codex(request: SeenRequest) -> ServerTalk | ServerReply:
-    if _has_result(request):
-        return talk("It said: done.")
+    if "function_call_output" in request.raw.decode():
+        return talk("It said: done." if _has_result(request) else "The call failed.")
     return called("call_1", "hames", namespace="mcp__hames", prompt="Greet me")
 
 
@@ -81,7 +81,8 @@ async def places(folder: Path, transport: str) -> AsyncGenerator[tuple[Place, st
 def settle(client: str, version: str, transport: str, done: Finished, model: ProviderServer) -> None:
     assert done.code == 0, done.text
     tried = any(GREETING in seen.raw.decode() for seen in model.seen)
-    assert tried, f"{done.text}\n{[seen.raw.decode()[-600:] for seen in model.seen]}"
+    offered = [[tool.get("name") for tool in seen.body.get("tools", [])] for seen in model.seen]
+    assert tried, f"{done.text}\n{offered}\n{[seen.raw.decode()[-600:] for seen in model.seen]}"
     note_client("mcp", f"{client}, {transport}", version, {"list": True, "call": "It said: done." in done.out})
 
 
@@ -94,7 +95,7 @@ async def test_claude_code(modules: Path, tmp_path: Path, transport: str) -> Non
         path = path_with_hames(here)
         claude = str(modules / ".bin" / "claude")
         ours = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "test", "IS_SANDBOX": "1", "PATH": path}
-        quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+        quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "MCP_TIMEOUT": "120000"}
         shown = {"http://127.0.0.1:4800": url} if url else {}
         lines = documented(PAGE, "claude mcp add hames --", shown).splitlines()
         words = shlex.split(next(line for line in lines if ("--transport http" in line) == bool(url)))
