@@ -51,9 +51,16 @@ def _has_result(request: SeenRequest) -> bool:
 
 
 def as_claude(request: SeenRequest) -> ServerTalk:
-    if not any(tool.get("name") == "mcp__hames__hames" for tool in request.body.get("tools", [])):
+    """It looks for the tool first: Claude Code tells its model only the names of MCP tools."""
+    names = {tool.get("name") for tool in request.body.get("tools", [])}
+    if not names:
         return talk('{"title": "A title"}')
-    return talk("It said: done.") if _has_result(request) else use("mcp__hames__hames", prompt="Greet me")
+    if _has_result(request):
+        return talk("It said: done.")
+    if "ToolSearch" in names and "tool_result" not in request.raw.decode():
+        return use("ToolSearch", query="select:mcp__hames__hames", max_results=5)
+    called_once = request.raw.decode().count('"tool_use"') > 1
+    return talk("The call failed.") if called_once else use("mcp__hames__hames", prompt="Greet me")
 
 
 def as_opencode(request: SeenRequest) -> ServerTalk:
