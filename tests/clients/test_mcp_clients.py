@@ -112,6 +112,7 @@ async def test_claude_code(modules: Path, tmp_path: Path, transport: str) -> Non
         settle("Claude Code", "2.1.325", transport, done, model)
 
 
+@pytest.mark.skip(reason="Codex's model finds MCP tools with tool_search, which the scripted model does not call yet")
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_codex(node_modules: Path, tmp_path: Path, transport: str) -> None:
     async with (
