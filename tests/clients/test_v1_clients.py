@@ -34,6 +34,7 @@ VERSIONS = {"ai": "7.0.169", "openai": "7.53.0", "@openai/agents": "0.20.0"}
 TEXT, THERE = "Hello from Hames.", "Still here."
 PAGE = "openai-api.md"
 OWN_URL = "http://127.0.0.1:4800"
+pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.fixture(scope="session")

@@ -64,11 +64,11 @@ TOKENS = [
 def lines(seed: int, count: int) -> list[bytes]:
     """So many lines, none of them with an LF in it."""
     dice = random.Random(seed)
-    return [_spoiled(dice).replace(b"\n", b" ") for _ in range(count)]
+    return [spoiled(dice, GOOD).replace(b"\n", b" ") for _ in range(count)]
 
 
-def _spoiled(dice: random.Random) -> bytes:
-    line = dice.choice(GOOD)
+def spoiled(dice: random.Random, good: list[bytes]) -> bytes:
+    line = dice.choice(good)
     for _ in range(dice.choice((0, 1, 1, 1, 2, 3, 6))):
         line = dice.choice((_cut, _insert, _replace, _flip, _repeat, _swap, _splice))(line, dice)
     return line

@@ -62,7 +62,7 @@ class House:
 
     async def run(self, thread: str, messages: list[Any], **more: Any) -> list[dict[str, Any]]:
         self._runs += 1
-        body = {"threadId": thread, "runId": f"r{self._runs}", "messages": messages, **more}
+        body = {"threadId": thread, "runId": f"r{self._runs}", "messages": messages, "protocolVersion": "1.0", **more}
         answer = await self.client.post("/agui", json=body, timeout=60)
         assert answer.status_code == 200, answer.text
         assert answer.headers["content-type"].startswith("text/event-stream")
@@ -214,3 +214,19 @@ async def test_a_client_that_goes_interrupts_its_run_and_others_see_the_thread_l
         while watcher.state.running is not None:
             watcher.state = (await watcher.next())[-1].after
         assert watcher.state.turns[-1].status == "interrupted"
+
+
+async def test_a_client_that_names_no_version_gets_no_member_that_it_does_not_know(tmp_path: Path) -> None:
+    script = ([call("greet", who="you")], [say("Greeted.")])
+    async with serving(tmp_path, *script) as here:
+        ask: Any = [{"id": "m1", "role": "user", "content": "greet"}]
+        events = await here.run("mine", ask, tools=[GREET], protocolVersion=None)
+        assert events[-1]["outcome"] == {"type": "success"}
+        made = next(one for one in events if one["type"] == "TOOL_CALL_START")["toolCallId"]
+        calls = [{"id": made, "type": "function", "function": {"name": "greet", "arguments": "{}"}}]
+        ask += [
+            {"id": "a1", "role": "assistant", "toolCalls": calls},
+            {"id": "t1", "role": "tool", "toolCallId": made, "content": "hello"},
+        ]
+        events = await here.run("mine", ask, tools=[GREET], protocolVersion=None)
+        assert said(events) == "Greeted."

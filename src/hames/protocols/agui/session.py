@@ -245,8 +245,12 @@ class AguiSession(RunSession):
     def _finish(self, outcome: Json) -> None:
         given = self.request.input
         usage = _usage(self._before, self.state) if self._before is not None else []
-        more = {"usage": usage} if usage else {}
-        self._emit("RUN_FINISHED", threadId=given.thread_id, runId=given.run_id, outcome=outcome, **more)
+        more: dict[str, Json] = {"usage": usage} if usage else {}
+        if given.protocol_version is None:
+            outcome = _older_outcome(outcome)
+        if outcome is not None:
+            more["outcome"] = outcome
+        self._emit("RUN_FINISHED", threadId=given.thread_id, runId=given.run_id, **more)
 
     def refused(self, error: HarnessError) -> None:
         """A run that cannot begin is a run that fails: that is what clients of this protocol show."""
@@ -260,6 +264,18 @@ class AguiSession(RunSession):
 
     def _emit(self, kind: str, **members: Json) -> None:
         self.write(event(encode({"type": kind, **members})))
+
+
+def _older_outcome(outcome: Json) -> Json:
+    """Clients before 1.0 name no version and refuse members that they do not know: CopilotKit's runtime is one. They
+    see calls of their tools by the results that are missing."""
+    match outcome:
+        case {"type": "interrupt"}:
+            return outcome
+        case {"type": "success"}:
+            return {"type": "success"}
+        case _:
+            return None
 
 
 def interrupt(approval: Approval, state: ThreadState) -> Json:
