@@ -16,9 +16,9 @@ from hames import __version__
 from hames.agents.acp.known import find_known
 from hames.agents.codex.command import NAME as CODEX
 from hames.agents.codex.command import codex_command
-from hames.app import parts
+from hames.app import parts, sandboxes
 from hames.app.acp_agents import acp_models, acp_programs, missing_agent, open_acp_agents
-from hames.app.toolbox import Toolbox, enabled_servers, sandbox_settings
+from hames.app.toolbox import Toolbox, enabled_servers
 from hames.clock_and_ids import RandomIds, SystemClock
 from hames.config.load import Options
 from hames.config.network import says_network
@@ -34,7 +34,6 @@ from hames.domain.models import ModelCard
 from hames.domain.modes import default_policy
 from hames.domain.options import Settings
 from hames.domain.policy import ApprovalPolicy
-from hames.executables import find_program
 from hames.plugins import Plugins
 from hames.ports import (
     Agent,
@@ -62,7 +61,7 @@ from hames.tools.project_notes import WorkspaceNotes
 if TYPE_CHECKING:
     from hames.ports.server_state import ServerState
     from hames.protocols.session import Session
-    from hames.protocols.sync.pages import GitChanges, SandboxReport
+    from hames.protocols.sync.pages import GitChanges
     from hames.server.app import Server
     from hames.server.listener import Address
     from hames.store.postgres.store import PostgresStore
@@ -246,7 +245,7 @@ async def serve_engine(
         api_policy=api_policy,
         demo_model="" if engine.rules.only_agent else DEMO_MODEL,
         page_policy=None if engine.rules.only_agent else own_default_policy(options),
-        sandbox=lambda: sandbox_report(options, runs_here=not engine.rules.only_agent),
+        sandbox=lambda: sandboxes.sandbox_report(options, runs_here=not engine.rules.only_agent),
         notice=lambda: _missing_notice(options),
     )
     if git_changes is not None:
@@ -285,21 +284,6 @@ async def traced(engine: Engine, options: Options) -> AsyncGenerator[None]:
             await anyio.to_thread.run_sync(sender.close, abandon_on_cancel=True)
 
 
-async def describe_sandbox() -> tuple[bool, str]:
-    """Whether this machine can keep commands in, and how, in words for people."""
-    from hames.sandbox.local import LocalSandbox
-
-    walls = await LocalSandbox().walls()
-    return walls.kind != "none", walls.sentence
-
-
-def find_system_program(name: str) -> str:
-    """A program as commands in the sandbox find it."""
-    from hames.sandbox.processes.environment import SYSTEM_PATH
-
-    return find_program(name, path=os.pathsep.join(SYSTEM_PATH))
-
-
 async def check_attachments(content: tuple[UserInput, ...], cwd: str) -> None:
     """Raises `InvalidCommand` for a file that a prompt points at and that cannot be read."""
     from hames.core.attachments import user_message
@@ -317,16 +301,6 @@ def check_agent_name(name: str, environment: Mapping[str, str], configured: Coll
     if name != CODEX and name not in found and name not in (installed := Plugins().names("agents")):
         there = ", ".join((CODEX, *found, *installed, *configured))
         raise Misconfigured(missing_agent(name) or f"no agent {name!r}; there is: {there}. hames agents lists them")
-
-
-async def sandbox_report(options: Options, *, runs_here: bool = True) -> "SandboxReport":
-    from hames.protocols.sync.pages import SandboxReport
-    from hames.sandbox.local import LocalSandbox
-
-    if not runs_here:
-        return SandboxReport(ok=True, message="")
-    walls = await LocalSandbox(sandbox_settings(options), environ=options.environment).walls()
-    return SandboxReport(ok=walls.kind != "none", message="" if walls.kind != "none" else walls.sentence)
 
 
 def own_agents(options: Options, store: Store) -> dict[str, Agent]:

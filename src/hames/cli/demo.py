@@ -16,7 +16,7 @@ from pathlib import Path
 
 import anyio
 
-from hames.app import describe_sandbox, find_system_program
+from hames.app.sandboxes import describe_sandbox, find_system_program
 from hames.cli.output.terminal import TerminalView
 from hames.cli.paint import Paint
 from hames.cli.wrapping import columns, fold

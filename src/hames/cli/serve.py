@@ -42,11 +42,11 @@ from hames.app import (
     STALL_SECONDS,
     database_store,
     open_engine,
-    sandbox_report,
     serve_engine,
     thread_store,
     traced,
 )
+from hames.app.sandboxes import sandbox_report
 from hames.cli import flags
 from hames.cli.node_flags import add_node, add_place, check_node, node_options
 from hames.cli.own_addresses import own_addresses

@@ -26,6 +26,7 @@ from hames.domain.json import Json
 from hames.domain.policy import AgentName
 from hames.domain.value import Value
 from hames.protocols.bootstrap import messages as m
+from hames.protocols.bootstrap.undo import ThreadUndoParams, ThreadUndoResult
 
 R = TypeVar("R", bound=Value)
 Prompt = str | Sequence[m.InputPart]
@@ -143,9 +144,9 @@ class BootstrapClient:
         paths: Sequence[str] = (),
         overwrite: bool = False,
         preview: bool = False,
-    ) -> m.ThreadUndoResult:
+    ) -> ThreadUndoResult:
         """Take back what a turn did to files, or do it again. `turn_id` None: the last turn that changed some."""
-        params = m.ThreadUndoParams(
+        params = ThreadUndoParams(
             thread_id=thread_id,
             turn_id=turn_id or UNSET,
             later=later,
@@ -154,7 +155,7 @@ class BootstrapClient:
             overwrite=overwrite,
             preview=preview,
         )
-        return await self._request("thread.undo", params, m.ThreadUndoResult)
+        return await self._request("thread.undo", params, ThreadUndoResult)
 
     async def respond(
         self, request_id: str, decision: Literal["once", "always", "reject"], *, content: Json = None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from hames.core.engine_rules import EngineRules
-from hames.core.threads import LoadedThread
+from hames.core.loaded import LoadedThread
 from hames.domain.events import Event, Noticed, SettingsChanged
 from hames.domain.ids import TurnId
 from hames.domain.options import Settings

@@ -7,9 +7,10 @@ import anyio
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
+from hames.core.loaded import LoadedThread
 from hames.core.questions import Questions
 from hames.core.thread import STOPPED
-from hames.core.threads import LoadedThread, Threads
+from hames.core.threads import Threads
 from hames.core.toolcall import carry_out, carry_out_all, skip
 from hames.core.turn import LoopTurn, RunningTurn, current_turn
 from hames.domain.approvals import UseTool

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from hames.core.engine_rules import EngineRules
 from hames.core.history import changes_between
+from hames.core.loaded import LoadedThread
 from hames.core.lost_threads import LostThreads
 from hames.core.outcome import Outcome
 from hames.core.sharing import Sharing
 from hames.core.thread import CLOSE_SECONDS
-from hames.core.threads import LoadedThread, Threads
+from hames.core.threads import Threads
 from hames.core.watcher import Watcher
 from hames.deferred import deferred, is_built
 from hames.domain.commands import (

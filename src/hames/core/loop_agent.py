@@ -17,12 +17,13 @@ from hames.core.context import Memory
 from hames.core.continuing import finish_calls
 from hames.core.earlier_results import EarlierResults
 from hames.core.editor_files import EditorWorkspace
+from hames.core.loaded import LoadedThread
 from hames.core.loop import run_loop
 from hames.core.offered_tools import allowed_tools
 from hames.core.prompts import effective, replaced_prompt, system_prompt
 from hames.core.rule_checks import rules_in_force, with_host_rules
 from hames.core.surroundings import Surroundings
-from hames.core.threads import LoadedThread, Threads
+from hames.core.threads import Threads
 from hames.core.token_estimate import ContextGauge
 from hames.core.turn import LoopTurn
 from hames.core.turn_budget import used_of_budgets

@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import anyio
 
-from hames.core.threads import LoadedThread, Threads
+from hames.core.loaded import LoadedThread
+from hames.core.threads import Threads
 from hames.domain.errors import HarnessError
 from hames.domain.ids import ThreadId
 

@@ -12,9 +12,10 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
+from hames.core.loaded import LoadedThread
 from hames.core.lost_threads import LostThreads
 from hames.core.thread import STOPPED, Thread
-from hames.core.threads import LoadedThread, Threads
+from hames.core.threads import Threads
 from hames.domain.commands import Standing
 from hames.domain.endings import endings
 from hames.domain.errors import HarnessError, StorageFailed, ThreadInUse

@@ -1,7 +1,7 @@
 """Says at the start of a turn how far rules hold for an agent that has a loop and a sandbox of its own."""
 
+from hames.core.loaded import LoadedThread
 from hames.core.rule_checks import rules_in_force
-from hames.core.threads import LoadedThread
 from hames.domain.events import Noticed
 from hames.domain.rules import Rule
 from hames.ports import RuleBook, TurnHandle

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from hames.core.threads import LoadedThread, Threads
+from hames.core.loaded import LoadedThread
+from hames.core.threads import Threads
 from hames.domain.errors import StorageFailed
 
 log = logging.getLogger(__name__)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from hames.core.engine_rules import EngineRules
 from hames.core.history import History, fork_point
+from hames.core.loaded import LoadedThread, NotesOf
 from hames.core.settings import overridden, with_host_questions
 from hames.core.thread import CLOSE_SECONDS, Listener, Thread
 from hames.domain.commands import (
@@ -50,79 +51,17 @@ from hames.domain.grants import changed_servers, without_servers
 from hames.domain.ids import ThreadId
 from hames.domain.options import Overrides, Settings, ThreadServer, without_values
 from hames.domain.processes import ProcessList
-from hames.domain.project_notes import Note, NoteFile, note_files
+from hames.domain.project_notes import NoteFile, note_files
 from hames.domain.state import ThreadState, apply, blank
-from hames.domain.value import Value
-from hames.ports import AgentThread, Checkpoints, Clock, Ids, Models, Notes, ProcessTable, Store, Workspace
+from hames.ports import Checkpoints, Clock, Ids, Models, Notes, Store, Workspace
 
 if TYPE_CHECKING:
-    from hames.core.turn import RunningTurn
-    from hames.core.turn_budget import Raised
+    pass
 
 KEPT = 100
 """So many threads stay loaded, whatever they do."""
 IDLE_SECONDS = 20.0
 """A thread that was used more recently may still be in use by a caller, and is not unloaded."""
-
-
-class NotesOf(Value):
-    """The project notes of a working directory, as they were when this thread first needed them.
-
-    They stay as they are while the thread is loaded: the beginning of its requests must not change.
-    """
-
-    cwd: str
-    notes: tuple[Note, ...]
-
-
-class LoadedThread:
-    """A thread in memory, and the turn that runs on it."""
-
-    def __init__(self, thread: Thread) -> None:
-        self.thread = thread
-        self.claimed = False
-        """A turn is about to start."""
-        self.turn: RunningTurn | None = None
-        self.agents: dict[str, AgentThread] = {}
-        """The agents that have been opened for this thread, by the provider's part of the model's name."""
-        self.opening_agent = anyio.Lock(fast_acquire=True)
-        self.notes: NotesOf | None = None
-        self.notes_checked: NotesOf | None = None
-        """Those whose problems have been reported."""
-        self.warned = False
-        """Whether this thread has been told what is wrong with the configuration."""
-        self.rules_told = False
-        """Whether this thread has been told how far rules hold for another agent."""
-        self.notices: list[Noticed] = []
-        """To be told with the first turn: nobody follows a thread that is being created."""
-        self.processes: ProcessTable | None = None
-        """What its tools started in the background, while they are open."""
-        self.raised: Raised = {}
-        """By how much people raised the budgets of this thread."""
-        self.closed = anyio.Event()
-        self.used_at = 0.0
-
-    @property
-    def can_unload(self) -> bool:
-        """Nothing runs, also not in the background, nobody watches, nothing is about to start: it is on the disk as it
-        is here."""
-        works = self.processes is not None and self.processes.is_any_running()
-        return not (works or self.busy or self.turn or self.waits or self.thread.watched or self.thread.failure)
-
-    @property
-    def waits(self) -> bool:
-        """A prompt waits for its turn."""
-        return bool(self.thread.state.queue) and not self.thread.state.queue_held
-
-    @property
-    def busy(self) -> bool:
-        """Free as soon as watchers hear that the turn has ended: a client that hears it may start the next."""
-        return self.claimed or (self.thread.state.running is not None and self.turn is not None)
-
-    @property
-    def abandoned(self) -> bool:
-        """The log says that a turn runs, and nothing runs it."""
-        return self.thread.state.running is not None and self.turn is None
 
 
 class Threads:

@@ -15,6 +15,7 @@ from hames.core import attachments
 from hames.core.abilities import REFUSALS, moved_model, needed_abilities, warn_once
 from hames.core.continuing import CutOffTurns, after_crash, is_ours
 from hames.core.history import find_duplicate_submit, past_events
+from hames.core.loaded import LoadedThread
 from hames.core.loop_agent import LoopAgent, LoopThread
 from hames.core.output_schema import run_task
 from hames.core.prompts import review_prompt
@@ -23,7 +24,7 @@ from hames.core.reviewers import find_reviewer, turn_model
 from hames.core.rule_notices import tell_agent_rules
 from hames.core.slots import Slots, try_next
 from hames.core.thread import CLOSE_SECONDS, STOPPED
-from hames.core.threads import LoadedThread, Threads
+from hames.core.threads import Threads
 from hames.core.turn import RunningTurn
 from hames.core.turn_budget import BudgetedAgent, turn_budget
 from hames.core.undo import checkpointed

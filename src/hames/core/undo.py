@@ -5,7 +5,8 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from hames.core.threads import LoadedThread, Threads
+from hames.core.loaded import LoadedThread
+from hames.core.threads import Threads
 from hames.domain.commands import UndoTurn
 from hames.domain.errors import InvalidCommand, TurnBusy, TurnNotFound
 from hames.domain.events import Noticed

@@ -5,8 +5,9 @@ from collections.abc import Callable
 import anyio
 from msgspec.structs import replace
 
+from hames.core.loaded import LoadedThread
 from hames.core.settings import overridden
-from hames.core.threads import LoadedThread, Threads
+from hames.core.threads import Threads
 from hames.domain.commands import CreateThread, FinishWorktree, ForkThread, ListWorktrees
 from hames.domain.errors import InvalidCommand, ThreadNotFound, TurnBusy
 from hames.domain.events import Noticed, SettingsChanged

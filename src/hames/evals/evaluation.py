@@ -8,7 +8,8 @@ import anyio
 from msgspec.structs import replace
 
 from hames import __version__
-from hames.app import catalogue, describe_sandbox
+from hames.app import catalogue
+from hames.app.sandboxes import describe_sandbox
 from hames.config.load import Options
 from hames.domain.errors import Misconfigured, SandboxUnavailable
 from hames.domain.policy import WorkspaceWrite

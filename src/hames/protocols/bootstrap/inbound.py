@@ -21,7 +21,7 @@ from hames.domain.ids import ApprovalId, ThreadId, TurnId
 from hames.domain.items import FileInput, ImageInput, LocalImageInput, TextInput, UserInput
 from hames.domain.options import Overrides
 from hames.domain.value import Value
-from hames.protocols.bootstrap import messages
+from hames.protocols.bootstrap import messages, undo
 from hames.protocols.instructions import with_instructions
 
 V = TypeVar("V", bound=Value)
@@ -50,7 +50,7 @@ def decode(method: str, params: Params) -> Command | Initialize:
         case "thread.get":
             return ReadThread(thread_id=ThreadId(_read(params, messages.ThreadGetParams).thread_id))
         case "thread.undo":
-            return _undo(_read(params, messages.ThreadUndoParams))
+            return _undo(_read(params, undo.ThreadUndoParams))
         case "turn.start":
             return _start(_read(params, messages.TurnStartParams))
         case "turn.cancel":
@@ -106,7 +106,7 @@ def _start(params: messages.TurnStartParams) -> StartTurn:
     )
 
 
-def _undo(params: messages.ThreadUndoParams) -> UndoTurn:
+def _undo(params: undo.ThreadUndoParams) -> UndoTurn:
     return UndoTurn(
         thread_id=ThreadId(params.thread_id),
         turn_id=None if params.turn_id is UNSET else TurnId(params.turn_id),

@@ -14,8 +14,8 @@ from hames.domain.grants import AlwaysCovers
 from hames.domain.items import Citation, ItemStatus, PlanEntry
 from hames.domain.json import Json
 from hames.domain.policy import AgentName, AlwaysScope, ApprovalEnd, Decision
-from hames.domain.undo import Restored
 from hames.domain.value import Value
+from hames.protocols.bootstrap.undo import ThreadUndoParams, ThreadUndoResult
 from hames.protocols.instructions import Instructions
 from hames.protocols.schema import Published
 
@@ -96,23 +96,6 @@ class ApprovalRespondParams(Value, rename="camel"):
     content: Json = None
     scope: AlwaysScope = "thread"
     """How far `always` goes: `project` keeps the rule that was offered."""
-
-
-class ThreadUndoParams(Value, rename="camel"):
-    """Take back what a turn did to files, or (`redo`) do it again. Without `turnId`: the last turn that changed some.
-    An extension of ours."""
-
-    thread_id: str
-    turn_id: str | UnsetType = UNSET
-    later: bool = False
-    """What every later turn did as well."""
-    redo: bool = False
-    paths: tuple[str, ...] = ()
-    """Only these, and what is below them."""
-    overwrite: bool = False
-    """Also files that others have changed since."""
-    preview: bool = False
-    """Only tell what would happen."""
 
 
 # What things look like.
@@ -303,30 +286,6 @@ class TurnStartResult(Value, rename="camel"):
 
 class Ok(Value):
     ok: Literal[True]
-
-
-class UndonePath(Value):
-    """`path` is relative to the directory of the thread."""
-
-    path: str
-    action: Restored
-
-
-class PathNotUndone(Value):
-    path: str
-    why: str
-
-
-class ThreadUndoResult(Value, rename="camel"):
-    """`conflicts` were changed by others since, and are left alone unless `overwrite` is given. What is `notKept`
-    cannot be restored."""
-
-    turns: tuple[str, ...]
-    message: str
-    """For people, in one line."""
-    restored: tuple[UndonePath, ...]
-    conflicts: tuple[PathNotUndone, ...]
-    not_kept: tuple[PathNotUndone, ...]
 
 
 # What the server tells. `seq` is the place in the thread's log, `time` when it happened; pieces of one text share them.

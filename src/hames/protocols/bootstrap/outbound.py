@@ -18,7 +18,7 @@ from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState, Turn, summary
 from hames.domain.undo import UndoReport, undo_sentence
 from hames.protocols.bootstrap import items as shown
-from hames.protocols.bootstrap import messages
+from hames.protocols.bootstrap import messages, undo
 from hames.protocols.rpc_session import Notify
 
 STATUS: dict[events.TurnStatus, messages.TurnStatus] = {
@@ -250,11 +250,11 @@ def _find(state: ThreadState, turn_id: TurnId, item_id: ItemId) -> items.Item | 
     return next((item for item in reversed(turn.items) if item.id == item_id), None) if turn else None
 
 
-def undo_result(report: UndoReport) -> messages.ThreadUndoResult:
-    return messages.ThreadUndoResult(
+def undo_result(report: UndoReport) -> undo.ThreadUndoResult:
+    return undo.ThreadUndoResult(
         turns=report.turns,
         message=undo_sentence(report),
-        restored=tuple(messages.UndonePath(path=one.path, action=one.action) for one in report.restored),
-        conflicts=tuple(messages.PathNotUndone(path=one.path, why=one.why) for one in report.conflicts),
-        not_kept=tuple(messages.PathNotUndone(path=one.path, why=one.why) for one in report.not_kept),
+        restored=tuple(undo.UndonePath(path=one.path, action=one.action) for one in report.restored),
+        conflicts=tuple(undo.PathNotUndone(path=one.path, why=one.why) for one in report.conflicts),
+        not_kept=tuple(undo.PathNotUndone(path=one.path, why=one.why) for one in report.not_kept),
     )
