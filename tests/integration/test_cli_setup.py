@@ -94,8 +94,10 @@ def test_setup_asks_for_a_provider_a_key_and_a_model_and_proves_the_sandbox(shel
         ("Install completion for bash", "y"),
     ]
     shell.environment["SHELL"] = "/bin/bash"
-    code, seen = typed(shell, ["setup"], answers)
+    code, seen = typed(shell, ["setup"], answers, columns=60)
     assert "The key is saved" in seen, seen
+    assert "refused the key" in seen and "hames login" not in seen, "the key is asked for again, here"
+    assert "Install completion for bash into\r\n/" in seen, "broken between words"
     assert "sk-ant" not in seen
     assert "The sandbox works" in seen
     assert (code, "Ready." in seen) == (0, True)
@@ -113,7 +115,7 @@ def test_setup_without_a_terminal_takes_everything_from_the_command_line(shell: 
     done = shell.hames("setup", "--provider", "anthropic", "--no-sandbox-check", stdin=f"{KEY}\n")
     assert (done.returncode, "Ready." in done.stdout) == (0, True), done.stdout + done.stderr
     refused = shell.hames("setup", "--provider", "anthropic", "--no-sandbox-check", ANTHROPIC_API_KEY="sk-ant-wrong")
-    assert refused.returncode == 1
+    assert (refused.returncode, "comes from ANTHROPIC_API_KEY in the environment" in refused.stdout) == (1, True)
     unknown = shell.hames("setup", "--provider", "nobody")
     assert (unknown.returncode, "unknown provider 'nobody'" in unknown.stderr) == (2, True)
 

@@ -145,9 +145,12 @@ def test_a_missing_key_names_setup_and_login(shell: Shell, model: str, provider:
 
 
 def test_a_refused_key_shows_the_services_own_words_without_a_key(shell: Shell, address: str) -> None:
-    done = shell.hames("login", "compatible", stdin="wrong-key\n", COMPATIBLE_BASE_URL=f"{address}/locked/v1")
+    locked = {"COMPATIBLE_BASE_URL": f"{address}/locked/v1"}
+    used = shell.hames("models", "--refresh", COMPATIBLE_API_KEY="wrong-key", **locked)
+    assert "refused the key; run `hames login compatible`, or set COMPATIBLE_API_KEY" in used.stderr
+    done = shell.hames("login", "compatible", stdin="wrong-key\n", **locked)
     assert done.returncode == 1
-    assert "refused the key; run `hames login compatible`, or set COMPATIBLE_API_KEY" in done.stderr
+    assert "refused the key: " in done.stderr
     assert "Incorrect API key provided: [redacted]" in done.stderr
     assert f"the model server at {address}/locked/v1" in done.stderr
 

@@ -1,9 +1,8 @@
 /** The rest of the page: threads, diffs, the past, the composer's helpers, small screens, keys, screen readers. */
 
 import { expect, test } from "vitest";
-import { visible } from "../apps/page/src/panels/time-travel.js";
 import { axe } from "./axe.js";
-import { ask, box, eventually, listening, onThread, open, serve, talk, words } from "./stage.js";
+import { ask, box, eventually, listening, onThread, open, serve, talk, visibleMarks, words } from "./stage.js";
 
 const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
 
@@ -135,7 +134,8 @@ test("the slider shows the thread as it was, and a fork goes on from there", asy
   await talk(page).getByText("Hello. What shall we do?").waitFor();
   await ask(page, "hello two");
   await eventually(() => talk(page).getByText("Hello. What shall we do?").count(), 2);
-  const before = visible((await server.api.timeline(thread.id)).marks).findLastIndex(({ kind }) => kind === "turn") - 1;
+  const before =
+    visibleMarks((await server.api.timeline(thread.id)).marks).findLastIndex(({ kind }) => kind === "turn") - 1;
 
   await page.getByRole("button", { name: "Time travel" }).click();
   const slider = page.getByRole("slider");

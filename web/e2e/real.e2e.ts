@@ -1,10 +1,9 @@
 /** The page on the real server: real engine, real log, real tools in their sandbox. Only the model plays scenes. */
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { visible } from "../apps/page/src/panels/time-travel.js";
 import { axe } from "./axe.js";
 import { House, python } from "./house.js";
-import { ask, box, eventually, listening, open, queue, talk, unfold, words } from "./stage.js";
+import { ask, box, eventually, listening, open, queue, talk, unfold, visibleMarks, words } from "./stage.js";
 
 const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
 
@@ -212,7 +211,7 @@ describe.skipIf(python() === undefined)("on the real server", () => {
     await ask(page, "hello two");
     await eventually(() => talk(page).getByText("Hello. What shall we do?").count(), 2);
     await page.getByRole("button", { name: "Stop", exact: true }).waitFor({ state: "detached" });
-    const marks = visible((await house.api.timeline(thread.id)).marks);
+    const marks = visibleMarks((await house.api.timeline(thread.id)).marks);
     const before = marks.findLastIndex(({ kind }) => kind === "turn") - 1;
     await page.getByRole("button", { name: "Time travel" }).click();
     await page.getByRole("slider").fill(String(before));

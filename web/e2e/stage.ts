@@ -1,5 +1,6 @@
 /** What every scene needs: a browser, a server, and a page on a thread of its own. */
 
+import type { Mark } from "@hames/client";
 import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, expect } from "vitest";
 import { axe } from "./axe.js";
@@ -141,6 +142,11 @@ export async function axeFree(page: Page): Promise<void> {
 /** Waits for the moment, and says what was there instead when it does not come. */
 export async function eventually(look: () => unknown, expected: unknown): Promise<void> {
   await expect.poll(look, { timeout: TIMEOUT_MS, interval: 30 }).toEqual(expected);
+}
+
+/** Where time travel stops, counted here: the page's own modules look for a document when they are loaded, and Node has none. */
+export function visibleMarks(marks: readonly Mark[]): readonly Mark[] {
+  return marks.filter(({ kind }, index) => kind !== "other" || index === 0);
 }
 
 /** The words of the conversation as a reader finds them. */

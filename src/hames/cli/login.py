@@ -96,10 +96,14 @@ async def try_key(provider: str, key: str, address: str = "") -> str:
     from hames.app import catalogue
     from hames.config.load import load
     from hames.config.providers import variable
+    from hames.providers.failures import key_advice
 
+    name = key_variable(provider)
     other = {variable(provider, "base_url"): address} if address else {}
-    models = catalogue(load({}, {**os.environ, key_variable(provider): key, **other}))
-    return (await ask_for_models(models, provider))[1]
+    models = catalogue(load({}, {**os.environ, name: key, **other}))
+    problem = (await ask_for_models(models, provider))[1]
+    # Whoever has just given a key needs no advice on how to give one.
+    return problem.replace(f"; {key_advice(provider, name)}", "")
 
 
 async def ask_for_models(models: "Catalogue", provider: str) -> tuple[int, str]:

@@ -102,7 +102,7 @@ class _Setup:
         say(f"Or type another name ({others}), or the address of a server.")
         preferred = next((at for at, name in enumerate(names, 1) if _has_key(name)), 1)
         while True:
-            answer = _ask(f"Number or name [{preferred}]: ") or str(preferred)
+            answer = _ask(f"Number or name [{preferred}]:") or str(preferred)
             if answer == str(len(names) + 1):
                 return ""
             if answer.isdecimal() and 1 <= int(answer) <= len(names):
@@ -128,11 +128,13 @@ class _Setup:
             if self._tested(provider, key, address):
                 break
             again = "another address or key" if asked else "another address"
+            if key and not asked:
+                self._say_where_the_key_is(provider)
             if not self._asks or (not asked and login.needs_key(provider)):
                 return False
             if login.needs_key(provider):
                 continue  # The key is asked for again. A question in between would show a key that is pasted into it.
-            if _ask(f"Try {again}? [Y/n] ").lower().startswith("n"):
+            if _ask(f"Try {again}? [Y/n]").lower().startswith("n"):
                 return False
             address = self._ask_address(address)
         self._save(provider, address, key if asked else "")
@@ -159,7 +161,7 @@ class _Setup:
     def _ask_address(self, before: str) -> str:
         say(f"The address of the server ends before /chat/completions. An example: {EXAMPLE}")
         while True:
-            answer = _ask(f"Address [{before}]: " if before else "Address: ") or before
+            answer = _ask(f"Address [{before}]:" if before else "Address:") or before
             if not (problem := address_problem(answer)):
                 return answer
             say(visible(problem))
@@ -178,6 +180,15 @@ class _Setup:
             self._good(f"The key is saved in {Credentials.of_user(os.environ).save(name, key)}")
         elif os.environ.get(name) and name not in Credentials.of_user(os.environ).values():
             say(f"  The key comes from {name}; set it in every shell that runs hames, or run `hames login {provider}`.")
+
+    def _say_where_the_key_is(self, provider: str) -> None:
+        name = login.key_variable(provider)
+        if os.environ.get(name):
+            say(f"  The key comes from {name} in the environment.")
+        elif name in Credentials.of_user(os.environ).values():
+            say(f"  The key was saved before; `hames login {provider}` saves another one.")
+        else:
+            say("  The key comes from a configuration file; `hames config` names it.")
 
     def _warn_of_variable(self, name: str, what: str, saved: str) -> None:
         if os.environ.get(name, saved) != saved:
@@ -230,7 +241,7 @@ class _Setup:
             print(f"  {number}  {name}")
         if len(offered) > SHOWN_MODELS:
             print(f"  and {len(offered) - SHOWN_MODELS} more: hames models")
-        answer = _ask(f"Model [{default}]: " if default else "Model: ") or default
+        answer = _ask(f"Model [{default}]:" if default else "Model:") or default
         return shown[int(answer) - 1] if answer.isdecimal() and 1 <= int(answer) <= len(shown) else answer
 
     def _sandbox(self) -> bool:
@@ -247,7 +258,7 @@ class _Setup:
         if shell not in COMPLETIONS:
             return
         file = Path.home() / COMPLETIONS[shell]
-        if file.exists() or not _ask(f"\nInstall completion for {shell} into {file}? [y/N] ").lower().startswith("y"):
+        if file.exists() or not _ask(f"\nInstall completion for {shell} into {file}? [y/N]").lower().startswith("y"):
             return
         from hames.cli.completion import completion_script
 
@@ -278,7 +289,10 @@ def _has_key(provider: str) -> bool:
 
 
 def _ask(question: str) -> str:
+    *before, last = fold(question, columns(sys.stdout)).split("\n")
+    for line in before:
+        print(line)
     try:
-        return input(question).strip()
+        return input(f"{last} ").strip()
     except EOFError:
         raise InvalidCommand("the input ended before setup was finished") from None

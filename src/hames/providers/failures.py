@@ -92,6 +92,11 @@ def provider_error(service: ServiceInfo, refusal: ServiceRefusal) -> ProviderErr
     )
 
 
+def key_advice(provider: str, key_variable: str) -> str:
+    login = f"run `hames login {provider}`, or " if provider else ""
+    return f"{login}set {key_variable} to a valid one"
+
+
 def _classify(service: ServiceInfo, refusal: ServiceRefusal) -> tuple[ErrorInfo, bool, str]:
     status, name = refusal.status, service.name
     said = tidy(redact(refusal.message[: SAID_CHARS * 4], service.secrets))
@@ -106,8 +111,7 @@ def _classify(service: ServiceInfo, refusal: ServiceRefusal) -> tuple[ErrorInfo,
         sentence = f"the conversation is too long for the model; compact it or start a new thread: {said}"
         return "ContextWindowExceeded", False, sentence
     if status == 401 or "authentication" in kind:
-        login = f"run `hames login {service.provider}`, or " if service.provider else ""
-        advice = f"{login}set {service.key_variable} to a valid one"
+        advice = key_advice(service.provider, service.key_variable)
         return "Unauthorized", False, f"{name} refused the key; {advice}{why}"
     if status == 403:
         return "Unauthorized", False, f"{name} does not allow this for the key in {service.key_variable}: {said}"

@@ -1,3 +1,5 @@
+// @vitest-environment happy-dom
+
 /** The panels of background processes and of the context window, rendered to a string. */
 
 import type { ContextReport, ProcessRow } from "@hames/client";
