@@ -39,12 +39,15 @@ def main() -> int:
 
 
 def divided(path: Path, folder: Path) -> dict[str, Path]:
-    """The rows, by the `after_crash` that they need; an empty one is the default."""
+    """The rows, by the `after_crash` that they need; an empty one is the default.
+
+    All are `slow`, so that each step has 90 seconds and not 10: several processes start where the rows expect one."""
     rows: dict[str, list[str]] = {}
     for line in path.read_text().splitlines():
         if line.strip():
-            ends = json.loads(line).get("name") in ENDS_AFTER_CRASH
-            rows.setdefault("end" if ends else "", []).append(line)
+            row = json.loads(line)
+            ends = row.get("name") in ENDS_AFTER_CRASH
+            rows.setdefault("end" if ends else "", []).append(json.dumps({**row, "slow": True}))
     found: dict[str, Path] = {}
     for option, lines in rows.items():
         found[option] = folder / f"{path.stem}-{option or 'default'}.jsonl"
@@ -58,7 +61,7 @@ def run(vectors: Path, protocol: str, rows: Path, count: int, after_crash: str) 
     hames = str(Path(sys.executable).parent / "hames")
     route = [sys.executable, str(HERE / "route_processes.py"), str(count), "--", hames, SERVERS[protocol]]
     rig = [str(vectors / "rig.py"), "--", *route]
-    command = [str(vectors / "run_vectors.py"), protocol, str(rows), "--", *rig]
+    command = [str(vectors / "run_vectors.py"), protocol, str(rows), "--slow", "--", *rig]
     environment = {**os.environ, "HAMES_CONFIG": str(config)}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, env=environment)
     summary = done.stdout.strip().rpartition("\n")[2]
