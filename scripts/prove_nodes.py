@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
@@ -55,7 +56,9 @@ SCRIPT = [
         {"call": "shell", "with": {"command": "sleep 0.05; echo b >> ran.txt"}},
     ],
     [{"say": "Then more words, slowly.", "pace_ms": 5}, {"call": "shell", "with": {"command": "echo c >> ran.txt"}}],
-    [{"say": "And the end of it, which takes a while to say.", "pace_ms": 5}],
+    # The model of a worker goes on behind the last reply that it played. A worker that lost the turn in this reply and
+    # takes it up again asks for the reply once more.
+    *([{"say": "And the end of it, which takes a while to say.", "pace_ms": 5}] for _ in range(10)),
 ]
 
 
@@ -146,7 +149,7 @@ class Proof:
                 lane.problems.append(f"turn {lane.turns + 1} is stuck: {lane.state and lane.state.running}")
                 return
             except Exception as problem:
-                lane.problems.append(f"turn {lane.turns + 1}: {type(problem).__name__}: {problem}")
+                lane.problems.append(f"turn {lane.turns + 1}: " + "".join(traceback.format_exception(problem)))
                 return
 
     async def turn(self, lane: Lane) -> None:

@@ -1,11 +1,13 @@
 """Nodes on one database: claims, fail-over, fencing, commands from anywhere. Engines here, a real PostgreSQL."""
 
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 import anyio
 import anyio.lowlevel
 import pytest
 
+import node_support
 from hames.core import sharing
 from hames.core.engine import Engine
 from hames.domain.commands import (
@@ -18,15 +20,19 @@ from hames.domain.commands import (
     SubmitPrompt,
     ThreadPage,
 )
-from hames.domain.errors import ApprovalNotFound, ThreadInUse
+from hames.domain.errors import ApprovalNotFound, StoreUnreachable, ThreadInUse
 from hames.domain.events import Event, ItemDelta, Noticed, TurnEnded, TurnStarted
+from hames.domain.ids import ThreadId
 from hames.domain.items import TextInput
-from hames.domain.state import QueuedPrompt, ThreadState
+from hames.domain.state import QueuedPrompt, ThreadState, Turn
+from hames.ports import Examined, Tell
 from hames.server.peers import store_peers
+from hames.server.peers.store_peers import StoreLink, StorePeers
+from hames.store.postgres.store import PostgresStore
 from hames.testing.fakes.model import ScriptedModel, call, hang, say, wait_for
 from hames.testing.services.postgres import Cluster
 from node_support import cluster, database, end_lease, node
-from support import check_continuous, created, events, question, started, turn_end, until
+from support import PlainTool, check_continuous, created, events, question, started, turn_end, until
 
 __all__ = ["cluster", "database"]
 TEXT = (TextInput(text="go"),)
@@ -237,3 +243,66 @@ async def test_a_gateway_without_workers_says_so(database: str, monkeypatch: pyt
             await started(gate, thread.id, "again")
             state = await ended(gate, thread.id)
     assert len(state.turns) == 1, "a command that was refused was carried out later"
+
+
+class UnreadableStore(PostgresStore):
+    """Logs cannot be read while `gone`."""
+
+    gone = False
+
+    async def examine(self, thread_id: ThreadId) -> Examined:
+        if self.gone:
+            raise StoreUnreachable("the database cannot be reached")
+        return await super().examine(thread_id)
+
+
+async def test_a_prompt_that_was_taken_is_not_refused_because_the_log_cannot_be_read(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = UnreadableStore(database, name="gate", lease_seconds=60.0)
+    monkeypatch.setattr(node_support, "PostgresStore", lambda *_, **__: store)
+    gate = node(database, slots=0, name="gate")
+    monkeypatch.undo()
+    model = ScriptedModel([say("Hello.")])
+    async with gate, node(database, model, name="worker") as worker:
+        thread = await created(worker)
+        seen = StorePeers.links
+
+        async def links(peers: StorePeers, *, patient: bool = False) -> Sequence[StoreLink]:
+            store.gone = peers is gate._sharing._peers  # from now on: the command is about to be sent
+            return await seen(peers, patient=patient)
+
+        monkeypatch.setattr(StorePeers, "links", links)
+        turn = await gate.execute(SubmitPrompt(thread_id=thread.id, content=TEXT))
+        assert isinstance(turn, Turn)
+        store.gone = False
+        await ended(worker, thread.id)
+
+
+@pytest.mark.slow
+async def test_a_command_waits_until_its_node_has_left_a_thread_that_it_may_no_longer_write(database: str) -> None:
+    asked, go = anyio.Event(), anyio.Event()
+
+    async def run(_arguments: dict[str, object], _tell: Tell) -> str:
+        with anyio.CancelScope(shield=True):  # it cannot be killed at once
+            asked.set()
+            await go.wait()
+        return "done"
+
+    model = ScriptedModel([call("stubborn")], [say("Done.")], [say("Next.")])
+    async with node(database, model, PlainTool("stubborn", run)) as a, anyio.create_task_group() as tasks:
+        thread = await created(a)
+        await started(a, thread.id)
+        with anyio.fail_after(60):
+            await asked.wait()
+        a._lost.lose_all("is left to other nodes")
+
+        async def submit() -> None:
+            await a.execute(SubmitPrompt(thread_id=thread.id, content=TEXT, client_id="next"))
+
+        tasks.start_soon(submit)
+        await anyio.sleep(sharing.PATIENCE_SECONDS + 1)  # longer than a command waits for another process
+        go.set()
+        with anyio.fail_after(60):
+            while len((await ended(a, thread.id)).turns) < 2:
+                await anyio.sleep(0.05)

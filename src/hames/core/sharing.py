@@ -257,6 +257,10 @@ class Sharing:
         tries = 0
         while True:
             tries += 1
+            if self.before_take_up is not None:  # this node may be about to leave it, because its lease ended
+                began = anyio.current_time()
+                await self.before_take_up(thread_id)
+                deadline += anyio.current_time() - began
             try:
                 # Somebody writes it. If nobody said so at once, that process may only be slow on a busy machine.
                 if (link := await self._writer(thread_id, patient=tries > 1)) is not None:
@@ -301,7 +305,6 @@ class Sharing:
         raise ApprovalNotFound(f"no approval {command.approval_id!r} waits for an answer")
 
     async def _outcome(self, answer: PeerAnswer) -> Outcome:
-        state = await self._state(answer.thread_id, answer.seq) if answer.thread_id is not None else None
         found = (
             answer.turn,
             answer.prompt,
@@ -311,7 +314,14 @@ class Sharing:
             answer.undo,
             answer.worktree,
         )
-        return next((one for one in found if one is not None), state)
+        outcome = next((one for one in found if one is not None), None)
+        if answer.thread_id is None:
+            return outcome
+        if outcome is None:
+            return await self._state(answer.thread_id, answer.seq)
+        if (follower := self._followers.get(answer.thread_id)) is not None:
+            await follower.reach(answer.seq, REACH_SECONDS)
+        return outcome  # whether or not the store can be read now: the command was carried out
 
     async def _state(self, thread_id: ThreadId, seq: int) -> ThreadState:
         """The thread once it is that far: a client that got its answer finds it in the state."""

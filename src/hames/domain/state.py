@@ -159,6 +159,11 @@ class Change(Value):
     before: ThreadState
     after: ThreadState
 
+    @property
+    def is_passing(self) -> bool:
+        """Told to whoever watches, and in no log: it changes nothing."""
+        return self.before is self.after
+
 
 def blank(thread_id: ThreadId, *, foreign: bool = False) -> ThreadState:
     """Before the first record."""

@@ -5,7 +5,8 @@ same encoder share it. Nobody here waits for a client. One that does not read co
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -66,7 +67,8 @@ class Channel:
             while not self.closed:
                 changes = await watcher.next()
                 if changes:
-                    self._tell(changes)
+                    for part in _apart(changes):
+                        self._tell(part)
                     await self._clock.sleep(self._encoder.rules.frame_s)
                 elif watcher.cut_off and not self.closed:
                     watcher = await self._watch(again=True)
@@ -162,6 +164,12 @@ class Channel:
                 follower.start_over()
             else:
                 connection.lose_channel(self.thread_id, "too many changes at once; reconnect")
+
+
+def _apart(changes: list[Change]) -> Iterator[list[Change]]:
+    """What is in no log is a message of its own: it changes no state, so it may have no place in those that do."""
+    for _, part in groupby(changes, lambda change: change.is_passing):
+        yield list(part)
 
 
 class ListChannel:

@@ -51,7 +51,7 @@ def project(change: Change) -> list[Notify]:
         case events.TurnEnded(turn_id=turn_id):
             turn = change.after.turn(turn_id)
             return [_turn_ended(change, turn)] if turn else []
-        case events.Noticed(severity="warning") | events.Noticed(name="mcp_server"):
+        case events.Noticed() if event.severity == "warning" or event.name == "mcp_server" or change.is_passing:
             return [_notice(change, event)]
         case (
             events.ThreadRenamed()

@@ -44,7 +44,7 @@ def project(change: Change) -> list[m.SseEvent]:
             said = error.message if error else ""
             ended = m.Status(state="idle", message=said, timestamp=at, outcome=OUTCOMES[status])
             return [*_unfinished_calls(change, event.turn_id, at), ended]
-        case events.Noticed(severity="warning") | events.Noticed(name="mcp_server"):
+        case events.Noticed() if event.severity == "warning" or event.name == "mcp_server" or change.is_passing:
             return [
                 m.Notice(
                     message=event.message, severity=event.severity, source=event.source, name=event.name, timestamp=at

@@ -7,7 +7,7 @@ from hames.domain import events
 from hames.domain.ids import ThreadId
 from hames.domain.state import Change, ThreadState, summary
 from hames.protocols.broadcast import BroadcastRules
-from hames.protocols.sync.messages import AppendText, DeltaMessage, Operation
+from hames.protocols.sync.messages import AppendText, DeltaMessage, ErrorMessage, Operation
 from hames.protocols.sync.outbound import Projector, snapshot
 from hames.protocols.sync.pages import ThreadRow, ThreadsMessage, row
 from hames.protocols.sync.view import Offer
@@ -42,11 +42,18 @@ class SyncEncoder:
         self._state, self._snapshot = None, b""
         operations = [operation for change in changes for operation in self._projector.project(change)]
         if not operations:
-            return b""
+            return _passing_notice(changes)
         return encode(DeltaMessage(operations=tuple(_join_appends(operations)), rev=changes[-1].after.seq))
 
     def heartbeat(self, state: ThreadState) -> bytes:
         return b'{"type":"delta","operations":[],"rev":%d}' % state.seq
+
+
+def _passing_notice(changes: Sequence[Change]) -> bytes:
+    """What a warning says that is in no log, and so in no state: a page shows it for a while."""
+    said = [change.record.event for change in changes if change.is_passing]
+    words = [event.message for event in said if isinstance(event, events.Noticed)]
+    return encode(ErrorMessage(message=words[-1])) if words else b""
 
 
 def sync_encoder(offer: Offer) -> Callable[[], SyncEncoder]:
