@@ -193,17 +193,27 @@ def _meet(pattern: str, parts: tuple[str | None, ...]) -> bool:
     return False
 
 
+_SHELL_QUOTES = re.compile(r"\\\n|[\"'\\]")
+"""What a shell takes out of a word: the program may hand the text to one."""
+
+
 def mentions(pattern: str, text: str) -> bool:
     """Whether the words that the pattern names all stand in one line of a text that some program may run.
 
     >>> mentions("git push *", 'subprocess.run(["git", "push"])'), mentions("git push *", "git pull")
     (True, False)
+    >>> mentions("git push *", "g'i't p\\\\ush")
+    True
     """
     wanted = [
         word.rpartition("/")[2] for word in pattern_words(pattern) if "*" not in word and not word.startswith("-")
     ]
     if not wanted:
         return True
+    return any(_names(wanted, one) for one in {text, _SHELL_QUOTES.sub("", text)})
+
+
+def _names(wanted: list[str], text: str) -> bool:
     if not all(word in text for word in wanted):
         return False
     return any(
