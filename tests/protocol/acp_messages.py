@@ -91,7 +91,7 @@ def following(version: int, offered: dict[str, Any] | None = None) -> tuple[AcpS
 RUN = RunCommand(command="make", cwd="/w")
 CHANGE = ChangeFiles(changes=(FileUpdate(path="/w/a", kind="modify", diff="--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\n"),))
 SELECTED = {"outcome": "selected"}
-BASE = {"id": ITEM, "step": 1, "call_id": CallId("c")}
+BASE: dict[str, Any] = {"id": ITEM, "step": 1, "call_id": CallId("c")}
 
 
 def prompted(*blocks: dict[str, Any]) -> dict[str, Any]:
