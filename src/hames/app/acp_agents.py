@@ -15,7 +15,8 @@ from hames.ports import Agent
 from hames.ports.sandbox import ProcessGuard
 from hames.providers.source import ModelSource
 
-CHECK_SECONDS = 60.0
+CHECK_SECONDS = 120.0
+"""OpenCode without a network took 57 s: it waits for its list of models."""
 
 
 def acp_programs(options: Options) -> dict[str, AgentProgram]:

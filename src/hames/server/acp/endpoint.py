@@ -99,8 +99,10 @@ class AcpEndpoint:
         connection = self._connections.find(request)
         session = _session_of(message, request)
         if "id" in message and "method" in message:
-            answered_at = CONNECTION if message["method"] == "session/load" else session
-            connection.streams.route(encode(message["id"]), answered_at)
+            if message["method"] == "session/load":
+                connection.streams.route(encode(message["id"]), CONNECTION, behind=session)
+            else:
+                connection.streams.route(encode(message["id"]), session)
         try:
             await connection.send(body)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -158,7 +160,7 @@ class _EventsResponse(Response):
                 await send({"type": "http.response.body", "body": b""})
                 tasks.cancel_scope.cancel()
         finally:
-            self._stream.has_reader = False
+            self._stream.reader_gone()
 
 
 def _session_of(message: dict[str, Json], request: Request) -> str:
