@@ -77,7 +77,6 @@ bench: setup ## measure times, compared with another program in the same run
 
 test-clients: setup ## test with the real clients of other projects
 	$(PYTEST) tests/clients
-	$(BIN)/python scripts/request_clients.py
 
 test-live: setup ## test with a real local model, without network
 	$(PYTEST) tests/live

@@ -187,6 +187,7 @@ def render() -> str:
             if all(step in model.does for model in MODELS.values())
         ),
         "",
-        "Agents of other projects that speak ACP have a [table of their own](reference/acp-agents.md).",
+        "Agents of other projects that speak ACP have a [table of their own](reference/acp-agents.md), and so have",
+        "[clients of MCP, AG-UI and OpenAI's APIs](reference/request-clients.md).",
     ]
     return "\n".join(lines) + "\n"

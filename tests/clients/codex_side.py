@@ -49,6 +49,12 @@ def called(call_id: str, name: str, *, namespace: str = "", **arguments: Json) -
     return _one({**item, **({"namespace": namespace} if namespace else {})})
 
 
+def searched(call_id: str, query: str) -> ServerReply:
+    """The model looks for tools that Codex has not told it."""
+    item = {"id": f"tsc_{call_id}", "type": "tool_search_call", "call_id": call_id, "execution": "client"}
+    return _one({**item, "arguments": {"query": query, "limit": 8}})
+
+
 def patched(call_id: str, patch: str) -> ServerReply:
     """`apply_patch` takes its text as it is, not as JSON."""
     item = {"id": f"ctc_{call_id}", "type": "custom_tool_call", "call_id": call_id, "name": "apply_patch"}

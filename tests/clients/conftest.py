@@ -9,6 +9,7 @@ import pytest
 from acp_table import write_acp_table
 from agents_table import write_agents_table
 from clients_table import write_table
+from request_clients import write_request_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / ".tools" / "clients"
@@ -65,3 +66,4 @@ def pytest_sessionfinish() -> None:
     write_table()
     write_acp_table(expected=8)
     write_agents_table()
+    write_request_tables()

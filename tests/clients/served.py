@@ -4,11 +4,13 @@ import json
 import os
 import re
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyio
+import anyio.abc
+from anyio.abc import ByteReceiveStream, SocketStream
 from client_support import HAMES, MODEL, Place
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -32,6 +34,49 @@ async def served(here: Place, *flags: str) -> AsyncGenerator[str]:
         process.terminate()
         with anyio.CancelScope(shield=True):
             await process.wait()
+
+
+class Traffic:
+    """What clients sent to a server, and what it answered, as bytes."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.sent, self.answered = bytearray(), bytearray()
+
+    @property
+    def apis(self) -> set[str]:
+        """Which of OpenAI's APIs were asked."""
+        return {name.decode() for name in re.findall(rb"POST /v1/(chat/completions|responses) ", self.sent)}
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether streams were asked for, and sent."""
+        return re.search(rb'"stream": ?true', self.sent) is not None and b"text/event-stream" in self.answered
+
+
+@asynccontextmanager
+async def overheard(url: str) -> AsyncGenerator[Traffic]:
+    """A server, by another address: everything goes through to it as it is."""
+    port = int(url.rpartition(":")[2])
+
+    async def copied(source: ByteReceiveStream, target: SocketStream, into: bytearray) -> None:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            async for part in source:
+                into += part
+                await target.send(part)
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            await target.send_eof()
+
+    async def passed_on(client: SocketStream) -> None:
+        async with client, await anyio.connect_tcp("127.0.0.1", port) as server, anyio.create_task_group() as both:
+            both.start_soon(copied, client, server, traffic.sent)
+            both.start_soon(copied, server, client, traffic.answered)
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
+        traffic = Traffic(f"http://127.0.0.1:{listener.extra(anyio.abc.SocketAttribute.local_port)}")
+        tasks.start_soon(listener.serve, passed_on)
+        yield traffic
+        tasks.cancel_scope.cancel()
 
 
 class Finished(NamedTuple):

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 from client_support import Place, place
-from codex_side import CONFIG, called
+from codex_side import CONFIG, called, searched
 from request_clients import note_client
 from served import Finished, documented, run_client, served
 
 from conftest import HOME, install_once, run_command
 from hames.testing.services.anthropic import ANTHROPIC
 from hames.testing.services.openai import OPENAI
-from hames.testing.services.server import ProviderServer, SeenRequest, ServerReply, ServerTalk, talk, use
+from hames.testing.services.server import ProviderServer, SeenRequest, ServerReply, ServerTalk, Use, talk
 
 FOLDER = HOME / "mcp"
 NPM = ("@modelcontextprotocol/inspector@2.12.0", "@anthropic-ai/claude-code@2.1.325", "opencode-ai@1.18.33")
@@ -46,33 +46,53 @@ def path_with_hames(here: Place) -> str:
     return f"{folder}:{os.environ['PATH']}"
 
 
-def _has_result(request: SeenRequest) -> bool:
-    return GREETING in request.raw.decode()
+MOST_REQUESTS = 12
+"""A client that has not come to its end by then goes in a circle."""
 
 
-def as_claude(request: SeenRequest) -> ServerTalk:
-    """It looks for the tool first: Claude Code tells its model only the names of MCP tools."""
-    names = {tool.get("name") for tool in request.body.get("tools", [])}
-    if not names:
-        return talk('{"title": "A title"}')
-    if _has_result(request):
-        return talk("It said: done.")
-    if "ToolSearch" in names and "tool_result" not in request.raw.decode():
-        return use("ToolSearch", query="select:mcp__hames__hames", max_results=5)
-    called_once = request.raw.decode().count('"tool_use"') > 1
-    return talk("The call failed.") if called_once else use("mcp__hames__hames", prompt="Greet me")
+class Script:
+    """The model of a client: it calls the tool, and says what came back. Every call and message has an id of its own,
+    because clients keep their history by them."""
 
+    def __init__(self, tool: str, *, search: str = "") -> None:
+        self.tool, self.search = tool, search
+        self.offered, self.has_result, self.requests = False, False, 0
 
-def as_opencode(request: SeenRequest) -> ServerTalk:
-    if not any(tool.get("name") == "hames_hames" for tool in request.body.get("tools", [])):
-        return talk("A title")
-    return talk("It said: done.") if _has_result(request) else use("hames_hames", prompt="Greet me")
+    def note(self, request: SeenRequest) -> str:
+        raw = request.raw.decode()
+        self.requests += 1
+        assert self.requests < MOST_REQUESTS, f"no end: {raw[-2000:]}"
+        self.offered |= self.tool in raw
+        self.has_result |= GREETING in raw
+        return raw
 
+    def with_anthropic(self, request: SeenRequest) -> ServerReply:
+        raw, names = self.note(request), {tool.get("name") for tool in request.body.get("tools", [])}
+        if not names:
+            said = talk('{"title": "A title"}')
+        elif GREETING in raw:
+            said = talk("It said: done.")
+        elif self.search in names and "tool_result" not in raw:
+            said = self._use(self.search, query=f"select:{self.tool}", max_results=5)
+        elif f"toolu_{self.tool}" in raw:
+            said = talk("The call failed.")
+        else:
+            said = self._use(self.tool, prompt="Greet me")
+        parts = [part.replace(b"msg_01", b"msg_%d" % self.requests) for part in ANTHROPIC.events(said)]
+        return ServerReply(parts=tuple(parts))
 
-def as_codex(request: SeenRequest) -> ServerTalk | ServerReply:
-    if "function_call_output" in request.raw.decode():
-        return talk("It said: done." if _has_result(request) else "The call failed.")
-    return called("call_1", "hames", namespace="mcp__hames", prompt="Greet me")
+    def _use(self, name: str, **arguments: object) -> ServerTalk:
+        return ServerTalk(parts=(Use(name=name, arguments=json.dumps(arguments), id=f"toolu_{name}"),), stop="tools")
+
+    def with_openai(self, request: SeenRequest) -> ServerTalk | ServerReply:
+        raw = self.note(request)
+        if "function_call_output" in raw:
+            return talk("It said: done." if GREETING in raw else "The call failed.")
+        if any(tool.get("type") == "tool_search" for tool in request.body.get("tools", [])):
+            if "tool_search_output" not in raw:
+                return searched("call_1", "hames")
+            self.offered |= '"hames-reply"' in raw
+        return called("call_2", "hames", namespace="mcp__hames", prompt="Greet me")
 
 
 @asynccontextmanager
@@ -85,19 +105,20 @@ async def places(folder: Path, transport: str) -> AsyncGenerator[tuple[Place, st
             yield here, url
 
 
-def settle(client: str, version: str, transport: str, done: Finished, model: ProviderServer) -> None:
+def settle(client: str, version: str, done: Finished, script: Script, model: ProviderServer) -> None:
     assert done.code == 0, done.text
-    tried = any(GREETING in seen.raw.decode() for seen in model.seen)
-    offered = [[tool.get("name") for tool in seen.body.get("tools", [])] for seen in model.seen]
-    assert tried, f"{done.text}\n{offered}\n{[seen.raw.decode()[-600:] for seen in model.seen]}"
-    note_client("mcp", f"{client}, {transport}", version, {"list": True, "call": "It said: done." in done.out})
+    works = {"list": script.offered, "call": script.has_result and "It said: done." in done.out}
+    seen = [seen.raw.decode()[-1500:] for seen in model.seen]
+    note_client("mcp", client, version, works, [done.text, seen])
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_claude_code(modules: Path, tmp_path: Path, transport: str) -> None:
+    """It tells its model the names of MCP tools, and how to look for them."""
+    script = Script("mcp__hames__hames", search="ToolSearch")
     async with (
         places(tmp_path, transport) as (here, url),
-        ProviderServer(ANTHROPIC, then=as_claude, strict=False) as model,
+        ProviderServer(ANTHROPIC, then=script.with_anthropic, strict=False) as model,
     ):
         path = path_with_hames(here)
         claude = str(modules / ".bin" / "claude")
@@ -109,36 +130,38 @@ async def test_claude_code(modules: Path, tmp_path: Path, transport: str) -> Non
         added = await run_client(here, claude, *words[1:], **ours, **quiet)
         assert added.code == 0, added.text
         done = await run_client(here, claude, "-p", "Ask Hames", "--allowedTools", "mcp__hames__hames", **ours, **quiet)
-        settle("Claude Code", "2.1.325", transport, done, model)
+        settle(f"Claude Code, {transport}", "2.1.325", done, script, model)
 
 
-@pytest.mark.skip(reason="Codex's model finds MCP tools with tool_search, which the scripted model does not call yet")
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_codex(node_modules: Path, tmp_path: Path, transport: str) -> None:
+    script = Script("mcp__hames")
     async with (
         places(tmp_path, transport) as (here, url),
-        ProviderServer(OPENAI, then=as_codex, strict=False) as model,
+        ProviderServer(OPENAI, then=script.with_openai, strict=False) as model,
     ):
         home = tmp_path / "codex-home"
         home.mkdir()
         shown = {"http://127.0.0.1:4800": url} if url else {}
         block = documented(PAGE, 'url = "http://127.0.0.1:4800/mcp"' if url else 'args = ["mcp", "serve"]', shown)
-        # Codex approves calls of this server by itself, as its user does once and for all.
-        text = CONFIG.format(model="gpt-5.5", url=model.url) + block
+        # `codex exec` has nobody to ask about a call, and goes on without a server that takes long to start.
+        approved = 'default_tools_approval_mode = "approve"\nrequired = true\n'
+        text = CONFIG.format(model="gpt-5.5", url=model.url) + block + approved
         (home / "config.toml").write_text(text)
         codex = str(node_modules / ".bin" / "codex")
         words = ("exec", "--skip-git-repo-check", "Ask Hames")
         token = {"HAMES_TOKEN": "none"} if url else {}
         path = path_with_hames(here)
         done = await run_client(here, codex, *words, CODEX_HOME=str(home), PATH=path, **token)
-        settle("Codex", "0.166.0", transport, done, model)
+        settle(f"Codex, {transport}", "0.166.0", done, script, model)
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_opencode(modules: Path, tmp_path: Path, transport: str) -> None:
+    script = Script("hames_hames")
     async with (
         places(tmp_path, transport) as (here, url),
-        ProviderServer(ANTHROPIC, then=as_opencode, strict=False) as model,
+        ProviderServer(ANTHROPIC, then=script.with_anthropic, strict=False) as model,
     ):
         shown = {"http://127.0.0.1:4800": url} if url else {}
         config: dict[str, Any] = json.loads(documented(PAGE, '"type": "remote"' if url else '"type": "local"', shown))
@@ -155,7 +178,7 @@ async def test_opencode(modules: Path, tmp_path: Path, transport: str) -> None:
         program = str(modules / ".bin" / "opencode")
         path = path_with_hames(here)
         done = await run_client(here, program, "run", "Ask Hames", PATH=path, **folders, **offline)
-        settle("opencode", "1.18.33", transport, done, model)
+        settle(f"opencode, {transport}", "1.18.33", done, script, model)
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -170,7 +193,7 @@ async def test_the_command_line_of_the_mcp_inspector(modules: Path, tmp_path: Pa
         words = ("--method", "tools/call", "--tool-name", "hames", "--tool-arg", "prompt=Greet me")
         done = await run_client(here, *inspector, *words, PATH=path)
         assert done.code == 0, done.text
-        works = {
+        works: dict[str, bool | str] = {
             "list": "hames-reply" in names,
             "call": json.loads(done.out)["structuredContent"]["content"] == GREETING,
         }

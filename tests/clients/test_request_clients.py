@@ -1,16 +1,13 @@
 """Clients of AG-UI, OpenAI's APIs and MCP as they are, against `hames serve` and `hames mcp serve`."""
 
 import json
-import os
 import venv
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
-import anyio
 import pytest
-from client_support import HAMES, HERE, MODEL, Place, place
+from client_support import HAMES, HERE, MODEL, place
+from request_clients import note_client
+from served import driven, served
 
 from conftest import HOME, install_once, run_command
 
@@ -24,7 +21,6 @@ NPM = (
 )
 PYPI = ("ag-ui-protocol==1.0.0",)
 FOLDER = HOME / "requests"
-SECONDS = 600
 GREETING, THERE = "Hello from Hames.", "Still here."
 
 
@@ -50,46 +46,21 @@ def agui_python() -> str:
     return python
 
 
-@asynccontextmanager
-async def served(here: Place) -> AsyncGenerator[str]:
-    """The address of a server."""
-    command = [HAMES, "serve", "--port", "0", "--cwd", str(here.workspace), "--model", MODEL]
-    environment = {**os.environ, **here.environment}
-    process = await anyio.open_process(command, env=environment, cwd=here.workspace, stderr=None)
-    try:
-        assert process.stdout is not None
-        said = b""
-        with anyio.fail_after(60):
-            while b"Ctrl+C" not in said:
-                said += await process.stdout.receive()
-        yield said.split()[3].decode()
-    finally:
-        process.terminate()
-        with anyio.CancelScope(shield=True):
-            await process.wait()
-
-
-async def driven(here: Place, *command: str) -> dict[str, Any]:
-    with anyio.fail_after(SECONDS):
-        done = await anyio.run_process(command, check=False, env={**os.environ, **here.environment}, cwd=here.workspace)
-    try:
-        return json.loads(done.stdout)
-    except ValueError:
-        raise AssertionError(f"{done.returncode}\n{done.stdout.decode()}\n{done.stderr.decode()[-8000:]}") from None
-
-
 async def test_typescript_clients_of_agui_openai_and_mcp(modules: Path, tmp_path: Path) -> None:
     async with place(tmp_path) as here, served(here) as url:
         serve = [HAMES, "mcp", "serve", "--cwd", str(here.workspace), "--model", MODEL]
         told = await driven(here, "node", str(HERE / "drive_requests.mjs"), str(modules), url, json.dumps(serve))
         agui = told["agui"]
-        assert agui["greeting"]["texts"] == [GREETING], agui
-        assert agui["reasoning"] == ["A greeting is in order."]
-        assert agui["greeting"]["usage"][0]["outputTokens"] > 0
-        assert agui["again"]["texts"] == [THERE]
-        assert agui["sunny"]["texts"] == ["It is sunny."], agui
-        assert agui["asked"]["outcome"]["type"] == "interrupt"
-        assert agui["approved"]["texts"] == ["It was approved."], agui
+        works = {
+            "answer": agui["greeting"]["texts"] == [GREETING],
+            "one thread": agui["again"]["texts"] == [THERE],
+            "frontend tools": agui["sunny"]["texts"] == ["It is sunny."],
+            "reasoning": agui["reasoning"] == ["A greeting is in order."],
+            "approvals": agui["asked"]["outcome"]["type"] == "interrupt"
+            and agui["approved"]["texts"] == ["It was approved."],
+            "usage": agui["greeting"]["usage"][0]["outputTokens"] > 0,
+        }
+        note_client("agui", "@ag-ui/client", "1.0.0", works, agui)
         api = told["openai"]
         assert api["models"][0] == "hames"
         assert (api["whole"], api["streamed"], api["first"], api["stored"]) == (GREETING, THERE, GREETING, GREETING)
@@ -98,17 +69,19 @@ async def test_typescript_clients_of_agui_openai_and_mcp(modules: Path, tmp_path
         for name, one in told["ai"].items():
             assert one == {"text": GREETING, "streamed": THERE, "tool": "It is sunny.", "called": ["Oslo"]}, (name, one)
         for name, one in told["mcp"].items():
-            assert "hames-reply" in one["tools"]
-            assert (one["first"]["content"], one["first"]["status"]) == (GREETING, "completed"), name
-            assert one["reply"]["content"] == "It was approved.", (name, one)
-            assert any("touch approved" in question for question in one["questions"]), (name, one)
-            assert "".join(one["progress"]).startswith(GREETING)
-            assert one["resources"] > 0
+            works = {
+                "list": "hames-reply" in one["tools"],
+                "call": (one["first"]["content"], one["first"]["status"]) == (GREETING, "completed"),
+                "approvals": one["reply"]["content"] == "It was approved."
+                and any("touch approved" in question for question in one["questions"]),
+                "progress": "".join(one["progress"]).startswith(GREETING),
+                "resources": one["resources"] > 0,
+            }
+            note_client("mcp", f"MCP SDK, {'HTTP' if name == 'http' else name}", "1.32.2", works, one)
 
 
 async def test_the_python_package_of_agui_reads_every_event(agui_python: str, tmp_path: Path) -> None:
     async with place(tmp_path) as here, served(here) as url:
         told = await driven(here, agui_python, str(HERE / "drive_requests.py"), url)
-        assert told["text"] == GREETING
-        assert told["kinds"][0] == "RUN_STARTED"
-        assert told["kinds"][-1] == "RUN_FINISHED"
+        assert (told["kinds"][0], told["kinds"][-1]) == ("RUN_STARTED", "RUN_FINISHED")
+        note_client("agui", "ag-ui-protocol", "1.0.0", {"answer": told["text"] == GREETING}, told)

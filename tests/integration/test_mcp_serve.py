@@ -15,6 +15,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from hames.cli import flags
+from hames.cli.mcp import add_arguments
+from hames.cli.parsing import parser_for
 from hames.clock_and_ids import SystemClock
 from hames.core.engine import Engine
 from hames.domain.approvals import RunCommand
@@ -75,6 +78,19 @@ async def state_of(house: Engine, thread_id: str) -> ThreadState:
     state = await house.execute(ReadThread(thread_id=ThreadId(thread_id)))
     assert isinstance(state, ThreadState)
     return state
+
+
+@pytest.mark.parametrize(
+    ("words", "cwd"), [("serve", "."), ("serve --cwd below", "below"), ("--cwd below serve", "below")]
+)
+def test_the_workspace_is_named_before_or_after_serve_or_is_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, cwd: str
+) -> None:
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path)
+    parser = parser_for("hames mcp", None)
+    add_arguments(parser)
+    assert flags.options(parser.parse_args(words.split())).cwd == tmp_path / cwd
 
 
 @pytest.mark.parametrize("mode", [*ERAS, "auto"])

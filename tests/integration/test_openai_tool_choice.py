@@ -59,6 +59,9 @@ async def test_a_response_that_demands_a_function_is_answered_with_its_call(tmp_
         done = await respond(here.client, stream, input="count", tools=[COUNTS, OTHER], tool_choice=choice)
         assert [item.type for item in done.output] == ["mcp_call", "function_call"]
         assert (done.output[-1].name, json.loads(done.output[-1].arguments)) == ("count", {"n": 1})
+        stored: Any = await here.client.responses.retrieve(done.id)
+        assert [(one.type, one.id) for one in stored.output] == [(one.type, one.id) for one in done.output]
+        assert (stored.output[-1].name, stored.output[-1].arguments) == ("count", '{"n": 1}')
 
 
 async def test_several_demanded_functions_are_named_to_the_model(tmp_path: Path) -> None:
@@ -84,7 +87,10 @@ async def test_an_answer_with_a_schema_is_nothing_but_the_answer(tmp_path: Path,
         text = await chat(here.client, messages, stream, response_format=form)
         assert json.loads(text) == {"n": 1}
         given = {"format": {"type": "json_schema", "name": "count", "schema": COUNT}}
-        assert json.loads((await respond(here.client, stream, input="count", text=given)).output_text) == {"n": 1}
+        done = await respond(here.client, stream, input="count", text=given)
+        assert json.loads(done.output_text) == {"n": 1}
+        stored: Any = await here.client.responses.retrieve(done.id)
+        assert stored.output_text == done.output_text
         messages += [{"role": "assistant", "content": text}, {"role": "user", "content": "go on"}]
         assert await chat(here.client, messages, stream) == "On."
         assert len(await here.threads()) == 2

@@ -1,7 +1,7 @@
 """The flags that commands share, and the options they lead to. A command offers the ones it has a use for."""
 
 import os
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -52,11 +52,15 @@ RULES = {
 """Rules for this run, beside those of the configuration. Each may be given several times."""
 
 
-def add_shared(parser: ArgumentParser, names: tuple[str, ...] = tuple(SHARED)) -> None:
-    """All of them, and rules; or those that are named."""
+def add_shared(
+    parser: ArgumentParser, names: tuple[str, ...] = tuple(SHARED), *, above: tuple[str, ...] = ()
+) -> None:
+    """All of them, and rules; or those that are named. Of those that the command `above` has as well, its value counts
+    where none is given here."""
     for name in names:
         value, words = SHARED[name]
-        parser.add_argument(name, *ALIASES.get(name, ()), metavar=value, help=words)
+        default = SUPPRESS if name in above else None
+        parser.add_argument(name, *ALIASES.get(name, ()), metavar=value, help=words, default=default)
     if names == tuple(SHARED):
         for name, words in RULES.items():
             parser.add_argument(name, metavar="PATTERN", action="append", help=words)

@@ -16,8 +16,9 @@ from hames.stdio import process
 from hames.stdio.descriptors import Start, claim, unblock_stderr
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    flags.add_shared(parser)
+def add_arguments(parser: ArgumentParser, *, above: tuple[str, ...] = ()) -> None:
+    """`above`: the flags that the command above has as well."""
+    flags.add_shared(parser, above=above)
     parser.add_argument("--attach", action="store_true", help="use the server that runs on this data directory")
     add_remote(parser)
 

@@ -75,6 +75,7 @@ class Run(Value):
     title: str = ""
     meta: Json = NOTHING
     """Of the thread, if it is new."""
+    turn_meta: Json = NOTHING
 
 
 class KnownThreads:
@@ -264,6 +265,7 @@ class RunSession(Session):
             overrides=run.overrides,
             output_schema=run.output_schema,
             client_id=run.client_id,
+            meta=run.turn_meta,
         )
         return [Execute(command=command, context=run)]
 

@@ -12,7 +12,7 @@ from hames.domain.approvals import Approval
 from hames.domain.events import ItemCompleted, ItemDelta, ItemStarted
 from hames.domain.ids import CallId
 from hames.domain.items import AgentMessage, Reasoning, ToolCall
-from hames.domain.json import Json
+from hames.domain.json import NOTHING, Json
 from hames.domain.state import Change, ThreadState, Turn
 from hames.domain.usage import Usage
 from hames.protocols.openai.conversation import response_id, turn_text
@@ -133,6 +133,22 @@ class ResponsesSession(ApiSession):
         return {**response_object(self._id, status, self._shown.items, usage, turn), **more}
 
 
+def final_message(turn: Turn) -> AgentMessage | None:
+    """The answer of a turn that was asked for one, and has ended."""
+    if turn.output_schema is NOTHING or turn.status != "completed":
+        return None
+    return next((item for item in reversed(turn.items) if isinstance(item, AgentMessage)), None)
+
+
+def demanded_tool(turn: Turn) -> str:
+    """The tool that the answer of a turn is a call of, as its request said."""
+    match turn.meta:
+        case {"openai": {"answerTool": str(name)}}:
+            return name
+        case _:
+            return ""
+
+
 def answer_call(turn: Turn, name: str, answer: AgentMessage) -> ToolCall:
     """The answer of a turn as the call that the client asked for."""
     return ToolCall(id=answer.id, step=answer.step, call_id=CallId(f"call_{turn.id}"), name=name, arguments=answer.text)
@@ -179,6 +195,7 @@ def stored_response(state: ThreadState, turn: Turn, first_item: int) -> dict[str
     """A response as it can be read from its thread at any time."""
     own = ClientTools(state)
     items: list[Json] = []
+    answer = final_message(turn)
     status = {"completed": "completed", "failed": "failed", "interrupted": "cancelled"}.get(turn.status, "in_progress")
     for item in turn.items[first_item:]:
         match item:
@@ -186,6 +203,10 @@ def stored_response(state: ThreadState, turn: Turn, first_item: int) -> dict[str
                 items.append(own.output_item(item))
                 status = "completed"
                 break  # what came after it is another response
+            case AgentMessage() if item is answer and (demanded := demanded_tool(turn)):
+                items.append(own.output_item(answer_call(turn, demanded, item)))
+            case AgentMessage() if answer is not None and item is not answer:
+                pass  # said on the way to an answer that a program reads
             case AgentMessage() | Reasoning():
                 items.append(output_item(item, state.id))
             case _:

@@ -10,7 +10,7 @@ from hames.domain.commands import ListThreads, ReadThread, ThreadPage
 from hames.domain.errors import HarnessError, InvalidCommand, NotFound
 from hames.domain.ids import ApprovalId, ThreadId, TurnId
 from hames.domain.items import TextInput
-from hames.domain.json import Json
+from hames.domain.json import NOTHING, Json
 from hames.domain.state import ThreadState, Turn
 from hames.domain.usage import Usage
 from hames.protocols.openai.conversation import (
@@ -130,6 +130,7 @@ class ApiSession(RunSession):
             answers=answers,
             overrides=request.overrides,
             output_schema=request.output_schema,
+            turn_meta={META: {"answerTool": request.answer_tool}} if request.answer_tool else NOTHING,
             **more,
         )
 
