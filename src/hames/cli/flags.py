@@ -52,9 +52,7 @@ RULES = {
 """Rules for this run, beside those of the configuration. Each may be given several times."""
 
 
-def add_shared(
-    parser: ArgumentParser, names: tuple[str, ...] = tuple(SHARED), *, above: tuple[str, ...] = ()
-) -> None:
+def add_shared(parser: ArgumentParser, names: tuple[str, ...] = tuple(SHARED), *, above: tuple[str, ...] = ()) -> None:
     """All of them, and rules; or those that are named. Of those that the command `above` has as well, its value counts
     where none is given here."""
     for name in names:
