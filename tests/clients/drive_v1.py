@@ -186,6 +186,7 @@ def llm() -> None:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
+    run("keys", "set", "hames", "--value", KEY)
     told["text"] = run("-m", "hames", "--no-stream", "Greet me")
     told["streamed"] = run("-m", "hames", "-c", "Still there?")
     told["threads"] = count_threads()
