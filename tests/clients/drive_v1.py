@@ -50,7 +50,7 @@ def litellm() -> None:
     told["tool"] = completion(messages=messages, tools=tools, **where).choices[0].message.content
     typed = completion(messages=[{"role": "user", "content": "Count"}], response_format=Count, **where)
     told["typed"] = json.loads(typed.choices[0].message.content)
-    told["responses"] = responses(input="Greet me", **where).output_text
+    told["responses"] = {"text": responses(input="Greet me", **where).output_text}
 
 
 def pydantic_ai() -> None:

