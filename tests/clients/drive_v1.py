@@ -50,7 +50,7 @@ def litellm() -> None:
     told["tool"] = completion(messages=messages, tools=tools, **where).choices[0].message.content
     typed = completion(messages=[{"role": "user", "content": "Count"}], response_format=Count, **where)
     told["typed"] = json.loads(typed.choices[0].message.content)
-    told["responses"] = responses(input="Greet me", **where).output_text
+    told["responses"] = {"text": responses(input="Greet me", **where).output_text}
 
 
 def pydantic_ai() -> None:
@@ -186,6 +186,7 @@ def llm() -> None:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
+    run("keys", "set", "hames", "--value", KEY)
     told["text"] = run("-m", "hames", "--no-stream", "Greet me")
     told["streamed"] = run("-m", "hames", "-c", "Still there?")
     told["threads"] = count_threads()

@@ -4,7 +4,7 @@ import json
 import os
 import re
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,9 +55,8 @@ class Traffic:
 
 
 @asynccontextmanager
-async def overheard(url: str) -> AsyncGenerator[Traffic]:
-    """A server, by another address: everything goes through to it as it is."""
-    port = int(url.rpartition(":")[2])
+async def overheard(here: Place) -> AsyncGenerator[Traffic]:
+    """A server, by another address, which it knows as its own: everything goes through to it as it is."""
 
     async def copied(source: ByteReceiveStream, target: SocketStream, into: bytearray) -> None:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -72,8 +71,14 @@ async def overheard(url: str) -> AsyncGenerator[Traffic]:
             both.start_soon(copied, client, server, traffic.sent)
             both.start_soon(copied, server, client, traffic.answered)
 
-    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
-        traffic = Traffic(f"http://127.0.0.1:{listener.extra(anyio.abc.SocketAttribute.local_port)}")
+    async with (
+        AsyncExitStack() as servers,
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as tasks,
+    ):
+        name = f"127.0.0.1:{listener.extra(anyio.abc.SocketAttribute.local_port)}"
+        traffic = Traffic(f"http://{name}")
+        port = int((await servers.enter_async_context(served(here, "--allow-host", name))).rpartition(":")[2])
         tasks.start_soon(listener.serve, passed_on)
         yield traffic
         tasks.cancel_scope.cancel()
@@ -91,7 +96,8 @@ async def run_client(here: Place, *command: str, **environment: str) -> Finished
     """Runs a program of somebody else in the workspace, with a home of its own."""
     home = here.folder / "home"
     home.mkdir(exist_ok=True)
-    given = {**os.environ, **here.environment, "HOME": str(home), **environment}
+    # Some go by `PWD` and not by the directory that they are in.
+    given = {**os.environ, **here.environment, "HOME": str(home), "PWD": str(here.workspace), **environment}
     with anyio.fail_after(SECONDS):
         done = await anyio.run_process(command, check=False, env=given, cwd=here.workspace)
     return Finished(done.returncode, done.stdout.decode(), f"{done.stdout.decode()}\n{done.stderr.decode()[-8000:]}")
