@@ -84,8 +84,12 @@ def test_the_words_of_a_command_are_known(page: str, call: str) -> None:
         pytest.fail(f"{page} shows {call!r}: {problem}")
 
 
+CODEX = "[model_providers."
+"""In a piece of Codex's own configuration."""
+
+
 @pytest.mark.parametrize(
-    ("page", "text"), [(page.name, block) for page in PAGES for block in blocks(page, "toml")]
+    ("page", "text"), [(page.name, block) for page in PAGES for block in blocks(page, "toml") if CODEX not in block]
 )  # fmt: skip
 def test_a_piece_of_configuration_is_valid(page: str, text: str, tmp_path: Path) -> None:
     file = tmp_path / "config.toml"

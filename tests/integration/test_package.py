@@ -114,7 +114,7 @@ def test_the_installed_server_serves_its_page(installed: Path, tmp_path: Path) -
         with urllib.request.urlopen(url, timeout=30) as page:
             text = page.read().decode()
         assert "<!doctype html>" in text.lower()
-        assets = re.findall(r'"(/assets/[^"]+[.](?:js|css))"', text)
+        assets = re.findall(r'"[.](/assets/[^"]+[.](?:js|css))"', text)
         assert len(assets) >= 2, text
         static = next(installed.parent.glob("lib/python*/site-packages/hames/web/static"))
         for asset in assets:

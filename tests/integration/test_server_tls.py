@@ -472,7 +472,7 @@ async def _through_proxy(
 
 async def _page_through_proxy(origin: str, path: str, context: ssl.SSLContext, server: Server) -> None:
     """A browser without a token: it follows a sign-in link, and loads all that the page names."""
-    own = server.link().removeprefix(server.url)
+    own = (await server.link()).removeprefix(server.url)
     async with httpx2.AsyncClient(verify=context, trust_env=False) as browser:
         if path:
             bare = await browser.get(origin + path)
@@ -502,7 +502,7 @@ async def _page_through_proxy(origin: str, path: str, context: ssl.SSLContext, s
                     about = answer.json()
                     assert str(found.join(about["start_url"])) == str(home)
                     assert (await browser.get(found.join(about["icons"][0]["src"]))).status_code == 200
-    invited = server.link().removeprefix(server.url)
+    invited = (await server.link()).removeprefix(server.url)
     async with httpx2.AsyncClient(verify=context, trust_env=False, follow_redirects=True) as browser:
         there = await browser.get(f"{origin}{path}/t/ses_1{invited.removeprefix('/')}")
         assert (there.status_code, str(there.url)) == (200, f"{origin}{path}/")

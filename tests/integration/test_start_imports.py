@@ -50,7 +50,7 @@ UNUSED_BY_A_SCRIPTED_TURN = {
     "starlette",
     "textual",
 }
-MOST_MODULES = {"harness": 180, "app-server": 214, "run": 330}
+MOST_MODULES = {"harness": 183, "app-server": 216, "run": 335}
 """Of ours. A start takes longer with each: before you raise a number, import the new module where it is used."""
 
 

@@ -15,6 +15,8 @@
   · ThreadReadOnly     the thread can be read and not written: its disk failed, or a newer version wrote it
   · StorageFailed      the log could not be written
     - Fenced           another node has taken over the thread; nothing more is written here
+    - StoreUnreachable the database does not answer
+  · Stopping           this process is stopping, and begins nothing more
   · StepLimitReached   the loop ran out of steps
   · BudgetReached      a budget is used up, and nobody allowed more
   · ReplyCutOff        the model's replies were cut off at their limit, again and again
