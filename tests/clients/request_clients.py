@@ -37,7 +37,7 @@ HEAD = """\
 
 Programs and libraries of other projects that were run against Hames as they are. The tables are written by
 `make test-clients`, and only by a run that tried every client. `yes`: it was tried and works. `no`: it does not. A
-number: it was not tried, and the note below the table says why. An empty cell is something that the client does not do.
+number: the client does not offer it, and the note below the table says how. An empty cell was not tried.
 """
 
 
@@ -50,7 +50,7 @@ _results: dict[str, dict[str, _Row]] = {}
 
 
 def note_client(protocol: str, client: str, version: str, works: Mapping[str, bool | str], told: Any = None) -> None:
-    """A value is whether it works, or a note why it was not tried. Raises for what does not work."""
+    """A value is whether it works, or a note how the client does not offer it. Raises for what does not work."""
     assert client in EXPECTED[protocol], f"{client} is not in the list of {protocol}"
     _results.setdefault(protocol, {})[client] = _Row(version, works)
     broken = [name for name, worked in works.items() if worked is False]
