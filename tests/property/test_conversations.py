@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Sequence
 
 import anyio
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hames.core.context import messages
@@ -50,6 +50,12 @@ answers = st.sampled_from(["once", "always", "reject"])
     stop_after=st.integers(0, 40),
     decisions=st.lists(answers, min_size=3, max_size=3),
     prompts=st.integers(1, 3),
+)
+@example(  # a message of two blocks, of which the second never ends, in a reply that is then refused
+    script=[[say("some words"), say("cut off", cut=True), stop("refusal")]],
+    stop_after=40,
+    decisions=["once"] * 3,
+    prompts=1,
 )
 def test_any_conversation_stopped_anywhere_leaves_a_whole_log(
     script: list[list[Step]], stop_after: int, decisions: list[str], prompts: int

@@ -334,6 +334,7 @@ async def _close(turn: LoopTurn, reply: ModelReply, *, broken: bool = False) -> 
         for item_id in reply.items.values()
     ]
     reply.items.clear()
+    reply.message = None  # its last block was among them
     if broken and reply.anything and not reply.calls:
         events.append(StepVoided(turn_id=turn.turn_id, step=turn.step))
     if reply.usage is not None:
