@@ -1,6 +1,7 @@
 """The state of one thread for the terminal, folded from the client's events. No widgets here."""
 
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 
 from hames.client.appserver import events as agent_events
 from hames.domain.cost import cost
@@ -58,6 +59,14 @@ def _usage(count: m.TokenCount) -> Usage:
         cache_read_tokens=count.cached_input_tokens,
         cache_write_tokens=count.cache_write_input_tokens,
     )
+
+
+def _parents(path: str) -> list[str]:
+    """
+    >>> _parents("/w/made/file")
+    ['/w/made', '/w']
+    """
+    return [str(parent) for parent in PurePosixPath(path).parents][:-1]
 
 
 class Conversation:
@@ -173,7 +182,9 @@ class Conversation:
             if isinstance(block, FileChangeBlock):
                 block.taken_back = frozenset(undone)
         if changed:
-            changed[-1].undone = tuple(path.removeprefix(f"{self.cwd.rstrip('/')}/") for path in undone)
+            named = frozenset(undone)
+            shown = [path for path in undone if not any(parent in named for parent in _parents(path))]
+            changed[-1].undone = tuple(path.removeprefix(f"{self.cwd.rstrip('/')}/") for path in shown)
         return changed
 
     def handle_event(self, event: agent_events.AgentEvent) -> tuple[Block | None, bool]:

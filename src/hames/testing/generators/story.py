@@ -300,7 +300,9 @@ class HistoryGenerator:
                 self._tell(events.SettingsChanged(settings=self._settings, by=self._actor()))
             case 6:
                 self._tell(events.NotesRead(files=(NoteFile(path=self._one_of(("/w/AGENTS.md", "/w/a/CLAUDE.md"))),)))
-            case 7 if begun := [one.event.turn_id for one in self._records if isinstance(one.event, events.TurnStarted)]:
+            case 7 if begun := [
+                one.event.turn_id for one in self._records if isinstance(one.event, events.TurnStarted)
+            ]:
                 about = {"byTurn": {turn: ["a"] for turn in {self._one_of(begun), self._one_of(begun)}}}
                 name = self._one_of((events.UNDONE, events.UNDONE, events.REDONE))
                 self._tell(events.Noticed(source="hames", name=name, message="1 change undone", data=about))

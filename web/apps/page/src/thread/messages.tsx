@@ -23,7 +23,7 @@ import { serverUrl } from "../base.js";
 import { Boundary } from "../shell/boundary.js";
 import { CopyButton } from "../shell/copy.js";
 import { Icon } from "../shell/icons.js";
-import { shortPath } from "../text/format.js";
+import { shortPath, withoutContents } from "../text/format.js";
 import { Markdown } from "../text/markdown.js";
 import { somebodyElse } from "../text/people.js";
 import { ToolCard } from "../tools/tool-card.js";
@@ -169,7 +169,7 @@ const MOST_UNDONE = 6;
 
 /** After the last message of a turn: which of its changes to files are taken back. */
 function Undone() {
-  const { undone = [] } = useSource();
+  const undone = withoutContents(useSource().undone ?? []);
   const { cwd } = useThreadTools();
   if (undone.length === 0) return null;
   const names = undone.slice(0, MOST_UNDONE).map((path) => shortPath(path, cwd));
