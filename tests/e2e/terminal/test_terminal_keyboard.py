@@ -222,3 +222,49 @@ def test_undo_is_on_a_key_of_its_own(terminal: Terminal) -> None:
     terminal.presses("C-_")
     terminal.hides("one two")
     terminal.shows("│ one")
+
+
+# -- what is asked
+
+
+@pytest.mark.needs("bwrap")
+def test_in_auto_mode_work_in_the_sandbox_asks_nothing_and_leaving_it_asks(terminal: Terminal) -> None:
+    write = {"call": "write", "with": {"path": "written", "content": "1\n"}}
+    leave = {"command": "touch left", "unsandboxed": True, "justification": "it has to be outside"}
+    model = script(terminal, [write], [TOUCH], [{"call": "shell", "with": leave}], "It is done.")
+    ready(terminal, "--model", model, "--approval-policy", "onRequest")
+    terminal.types("make them")
+    terminal.presses("Enter")
+    armed(terminal)
+    screen = terminal.shows("Runs outside the sandbox: it has to be outside", "$ touch left", "± written")
+    assert screen.count("waiting for approval") == 1
+    assert {"written", "made"} <= {path.name for path in terminal.workspace.iterdir()}
+    assert not (terminal.workspace / "left").exists()
+    terminal.presses("y")
+    terminal.shows("It is done.")
+    assert (terminal.workspace / "left").exists()
+
+
+@pytest.mark.needs("bwrap")
+def test_a_rule_for_the_project_is_shown_before_it_is_kept_and_holds_in_the_next_thread(terminal: Terminal) -> None:
+    touch = [[{"call": "shell", "with": {"command": f"touch {name}"}}] for name in ("one", "two")]
+    ready(
+        terminal, "--model", script(terminal, *touch, "It is done."), "--approval-policy", "unlessTrusted", columns=120
+    )
+    terminal.types("make them")
+    terminal.presses("Enter")
+    armed(terminal)
+    terminal.shows("Allow this command?", "`touch` creates a file", "$ touch one", "p keeps this rule: allow `touch *`")
+    terminal.presses("p")
+    screen = terminal.shows("$ touch two", "It is done.")
+    assert "Allow this command?" not in screen
+    terminal.types("/new")
+    terminal.presses("Enter")
+    terminal.hides("It is done.")
+    for name in ("one", "two"):
+        (terminal.workspace / name).unlink()
+    terminal.types("make them again")
+    terminal.presses("Enter")
+    screen = terminal.shows("$ touch two", "It is done.")
+    assert "Allow this command?" not in screen
+    assert (terminal.workspace / "two").exists()

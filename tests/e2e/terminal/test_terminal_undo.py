@@ -104,7 +104,7 @@ def again(terminal: Terminal, model: str) -> None:
     terminal.shows("ended with 0")
     terminal.close()
     terminal.start("tui", "--continue", "--model", model)
-    terminal.shows("› make it", "It is done.", "F1 keys")
+    terminal.shows("› make it", "It is done.", "Type a message")
 
 
 def hames(terminal: Terminal, *words: str) -> str:
