@@ -50,8 +50,6 @@ async def did_queue(stage: Stage, key: str) -> None:
 
 
 async def did_nothing(stage: Stage, key: str) -> None:
-    if stage.app.query_one(ApprovalPanel).asked is not None:
-        return await did_keep_asking(stage, key)
     before = stage.app.composer.text, stage.app.talk.running
     await stage.presses(key)
     assert (stage.app.composer.text, stage.app.talk.running) == before

@@ -107,7 +107,6 @@ const MEANINGS: Record<string, (stage: Stage, press: () => Promise<void>, row: R
     await talk(stage.page).getByText("Done.", { exact: true }).waitFor();
   },
   none: async (stage, press, row) => {
-    if (row.when === "approval") return MEANINGS["keep-asking"]!(stage, press, row);
     const before = { said: said(stage), mode: mode(stage), text: await box(stage.page).inputValue() };
     await press();
     if (row.key === "Tab") await eventually(() => focused(stage), false);
