@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 
 SECONDS = 60
+READY = "Say what you want done."
+TOUCH = {"call": "shell", "with": {"command": "touch made"}}
 
 
 class Terminal:
@@ -145,3 +147,20 @@ def script(terminal: Terminal, *replies: object) -> str:
     path = terminal.workspace.parent / "script.json"
     path.write_text(json.dumps(list(replies)))
     return f"scripted/{path}"
+
+
+def ready(terminal: Terminal, *words: str, columns: int = 80, rows: int = 24, **environment: str) -> None:
+    """Started, with an agent behind it."""
+    terminal.start(*words, columns=columns, rows=rows, **environment)
+    connected(terminal)
+
+
+def connected(terminal: Terminal) -> None:
+    terminal.shows(READY, "F1 keys", "ask for risky actions")
+    terminal.hides("starting …")
+
+
+def armed(terminal: Terminal) -> None:
+    """Keys answer a question only after it has been on the screen for a moment."""
+    terminal.shows("y allow once")
+    time.sleep(0.6)

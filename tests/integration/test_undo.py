@@ -76,7 +76,12 @@ async def test_what_tools_and_commands_did_is_undone_redone_and_told(
             assert not (await thread.undo()).restored
             assert (await thread.undo(redo=True)).turns == (first.id,)
             assert (workspace / "made/file").read_text() == "x\n"
+            assert [turn.undone for turn in (await thread.read()).turns] == [(), (), (f"{workspace}/old.txt",)]
             await thread.undo(first.id, paths=["made"])
+            undone = [
+                [path.removeprefix(f"{workspace}/") for path in turn.undone] for turn in (await thread.read()).turns
+            ]
+            assert undone == [["made", "made/file"], [], ["old.txt"]]
             assert (workspace / "new.txt").exists()
             assert not (workspace / "made").exists()
             told = [record.event async for record in _records(thread)]

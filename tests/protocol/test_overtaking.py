@@ -212,7 +212,8 @@ async def test_a_long_log_keeps_nobody_from_reading_another() -> None:
 
 async def test_answers_to_quick_requests_keep_their_order() -> None:
     async with connected(ScriptedModel(), "flint") as (client, _):
-        sent = [await client.send(method) for method in ("thread/start", "thread/list", "model/list") * 20]
+        # So many that together they take longer than a read waits for one of them.
+        sent = [await client.send(method) for method in ("thread/start", "thread/list", "model/list") * 100]
         await client.until(id=sent[-1])
         answered = [one["id"] for one in client.heard if one.get("id") in sent]
         assert answered == sent

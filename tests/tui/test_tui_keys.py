@@ -57,6 +57,17 @@ async def did_nothing(stage: Stage, key: str) -> None:
     assert stage.app.composer.text == f"{before[0]}x", "the message box still has the keyboard"
 
 
+async def did_keep_asking(stage: Stage, key: str) -> None:
+    """It answers nothing, and the keys of the question still count."""
+    mode = mode_of(stage)
+    await stage.presses(key)
+    assert stage.app.query_one(ApprovalPanel).asked is not None
+    if key == "shift+tab":
+        await stage.until(lambda: mode_of(stage) == CYCLE[(CYCLE.index(mode) + 1) % len(CYCLE)], "the next mode")
+    await stage.presses("y")
+    await stage.shows("Answered.", "x=1 ✓")
+
+
 async def did_stop(stage: Stage, key: str) -> None:
     await stage.presses(key)
     await stage.shows("■ interrupted")
@@ -122,6 +133,7 @@ MEANINGS: dict[str, Callable[[Stage, str], Awaitable[None]]] = {
     "steer": did_steer,
     "queue": did_queue,
     "none": did_nothing,
+    "keep-asking": did_keep_asking,
     "stop": did_stop,
     "next-mode": did_change_mode,
     "newline": did_break_the_line,
@@ -164,7 +176,7 @@ async def test_a_key_means_what_the_table_says(row: dict[str, Any]) -> None:
 def test_the_help_has_the_words_of_the_table() -> None:
     said = {name: words.casefold() for name, words in KEYS.items()}
     for row in TABLE["keys"]:
-        if row["when"] == "approval":
+        if row["when"] == "approval" and row["words"]:
             name = row["key"].lower()
             assert APPROVAL_KEYS[name] == row["words"].lower()
         elif row["words"]:

@@ -77,6 +77,19 @@ def test_a_file_that_others_changed_since_is_a_conflict_and_stays(bench: Bench) 
     assert bench.path("both").read_text() == "before\n"
 
 
+def test_an_undo_of_several_turns_says_whose_each_path_is(bench: Bench) -> None:
+    bench.path("both").write_text("before\n")
+    first = bench.begin()
+    bench.path("both").write_text("by the first\n")
+    bench.path("new").write_text("by the first\n")
+    bench.end(first)
+    second = bench.begin()
+    bench.path("both").write_text("by the second\n")
+    bench.end(second)
+    assert bench.undo(first, second)["by_turn"] == {first: ["both", "new"], second: ["both"]}
+    assert bench.undo(first, second, redo=True)["by_turn"] == {first: ["both", "new"], second: ["both"]}
+
+
 def test_a_preview_changes_nothing(bench: Bench) -> None:
     turn = bench.begin()
     bench.path("new").write_text("x")

@@ -13,6 +13,7 @@ import {
   queue,
   serve,
   talk,
+  TIMEOUT_MS,
   tryNow,
   unfold,
 } from "./stage.js";
@@ -204,7 +205,7 @@ test("a long thread draws its end, and earlier messages come without a jump when
         await viewport.evaluate((element) => element.scrollTo(0, 0));
         return talk(page).getByText("Message number 0.").count();
       },
-      { timeout: 15_000, interval: 300 },
+      { timeout: TIMEOUT_MS, interval: 300 },
     )
     .toBe(1);
   expect(await drawn()).toBeLessThanOrEqual(240);

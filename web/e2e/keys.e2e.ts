@@ -97,6 +97,15 @@ const MEANINGS: Record<string, (stage: Stage, press: () => Promise<void>, row: R
     await note.press("Enter");
     await talk(stage.page).getByText("Understood: use the tracker").waitFor();
   },
+  "keep-asking": async (stage, press) => {
+    const before = mode(stage);
+    await press();
+    await stage.page.locator("[data-approval]").waitFor();
+    expect({ mode: mode(stage), status: stage.thread.state.status }).toEqual({ mode: before, status: "running" });
+    // The keys of the question still count.
+    await stage.page.keyboard.press("y");
+    await talk(stage.page).getByText("Done.", { exact: true }).waitFor();
+  },
   none: async (stage, press, row) => {
     const before = { said: said(stage), mode: mode(stage), text: await box(stage.page).inputValue() };
     await press();

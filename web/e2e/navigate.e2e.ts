@@ -1,7 +1,7 @@
 /** Ways through a long thread: its first message, an outline, a search in all of it, and its past. */
 
 import { expect, test } from "vitest";
-import { ask, axeFree, box, eventually, onThread, open, serve, talk } from "./stage.js";
+import { ask, axeFree, box, eventually, onThread, open, serve, talk, TIMEOUT_MS } from "./stage.js";
 
 const COUNT = 3_000;
 
@@ -54,14 +54,14 @@ test("a prompt of the outline is shown, with what is around it", async () => {
         await viewport.evaluate((element) => element.scrollTo(0, element.scrollHeight));
         return talk(page).getByText("Message number 1700.").count();
       },
-      { timeout: 30_000, interval: 300 },
+      { timeout: TIMEOUT_MS, interval: 300 },
     )
     .toBe(1);
   // A message that is sent leads to the end, where it is.
   await box(page).fill("hello");
   await box(page).press("Enter");
   await talk(page).getByText("Hello. What shall we do?").waitFor();
-}, 180_000);
+});
 
 test("words are found in messages that are not drawn", async () => {
   const { page } = await onLongThread();

@@ -36,7 +36,7 @@ beforeAll(async () => {
   const dependencies = { "@flint/protocol": `file:${packed.filename}` };
   writeFileSync(join(folder, "package.json"), JSON.stringify({ type: "module", private: true, dependencies }));
   await run("npm", ["install", "--offline", "--no-audit", "--no-fund"], { cwd: folder });
-}, 120_000);
+});
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -62,7 +62,7 @@ console.log(code, policy.type, item.type);`;
   await tsc("names.ts");
   const { stdout } = await run(process.execPath, ["names.js"], { cwd: folder });
   expect(stdout).toBe("-32002 workspaceWrite agentMessage\n");
-}, 120_000);
+});
 
 test("a wrong parameter does not compile", async () => {
   writeFileSync(
@@ -71,7 +71,7 @@ test("a wrong parameter does not compile", async () => {
      export const start = (client: FlintClient) => client.request("turn/start", { threadId: 1, input: [] });`,
   );
   await expect(tsc("wrong.ts")).rejects.toThrow("Type 'number' is not assignable to type 'string'");
-}, 120_000);
+});
 
 test("the example of the README runs a prompt, prints the answer and ends by itself", async () => {
   const readme = readFileSync(join(folder, "node_modules/@flint/protocol/README.md"), "utf8");
@@ -80,7 +80,7 @@ test("the example of the README runs a prompt, prints the answer and ends by its
   expect(app).not.toBe(example);
   writeFileSync(join(folder, "app.ts"), app);
   await tsc("app.ts");
-  const { stdout } = await run(process.execPath, ["app.js"], { cwd: folder, timeout: 60_000 });
+  const { stdout } = await run(process.execPath, ["app.js"], { cwd: folder, timeout: 120_000 });
   expect(stdout).toContain("I am a script, not a model");
   expect(stdout.trimEnd().endsWith("completed")).toBe(true);
-}, 120_000);
+});

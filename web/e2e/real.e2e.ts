@@ -72,7 +72,7 @@ describe.skipIf(python() === undefined)("on the real server", () => {
   test("a command does not run when somebody says no with a click", async () => {
     const { page, state } = await onThread();
     await ask(page, "leave the sandbox");
-    await page.getByText("Runs outside of the sandbox: it has to be outside").waitFor();
+    await page.getByText("Runs outside the sandbox: it has to be outside").waitFor();
     await page.getByRole("button", { name: "No n" }).click();
     await talk(page).getByText("Understood.").waitFor();
     expect(house.file("outside.txt")).toBeNull();

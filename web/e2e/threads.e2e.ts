@@ -106,5 +106,7 @@ describe.skipIf(python() === undefined)("threads", () => {
     await page.getByRole("heading", { level: 1, name: "hello there" }).waitFor();
     await eventually(() => page.title(), "hello there · Hames");
     expect(await page.locator(".thread-title").innerText()).toBe("hello there");
+    // The list is in groups by day, and each row is one line of its own.
+    await page.getByText("Today", { exact: true }).waitFor();
   });
 });

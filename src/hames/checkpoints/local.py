@@ -86,6 +86,7 @@ class WorkspaceCheckpoints:
             turns=tuple(TurnId(one) for one in answer["turns"]),
             redo=redo,
             preview=preview,
+            by_turn={TurnId(turn): tuple(paths) for turn, paths in answer["by_turn"].items() if paths},
             restored=tuple(RestoredPath(path=path, action=action) for path, action in answer["restored"]),
             conflicts=tuple(PathLeftAlone(path=path, why=why) for path, why in answer["conflicts"]),
             not_kept=tuple(PathLeftAlone(path=path, why=why) for path, why in answer["left"]),

@@ -119,6 +119,7 @@ class CheckpointStore:
             self._scan(())
             records = self._records(turns, windows)
             planned = self._plan(records, redo=redo, paths=paths)
+            changed = {one.turn: set(self._history.effects(one)) for one in records}  # before the undo is one as well
             moved = {path for move in _moves(planned) for path in move}
             conflicts = [Refused(one.step.path, one.why) for one in planned if one.why and not _is_left(one.step)]
             left = [
@@ -139,6 +140,7 @@ class CheckpointStore:
                 conflicts = []
             return {
                 "turns": [one.turn for one in records],
+                "by_turn": {one.turn: sorted(changed[one.turn].intersection(done)) for one in records},
                 "restored": [[path, _action(by_path[path])] for path in sorted(done)],
                 "conflicts": sorted(conflicts),
                 "left": sorted(left),

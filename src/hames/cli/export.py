@@ -40,7 +40,9 @@ def as_markdown(thread: m.Thread) -> str:
         parts.append(f"**{FOREIGN}**")
     for turn in thread.turns:
         for item in turn.items:
-            parts += [part for part in (_block(item), _why(item), _who(item, turn)) if part]
+            parts += [part for part in (_block(item), _why(item), _undone(item, turn), _who(item, turn)) if part]
+        if turn.undone:
+            parts.append(f"*changes undone: {printable(', '.join(turn.undone))}*")
         if turn.status in ("failed", "interrupted"):
             why = f": {printable(turn.error.message)}" if turn.error else ""
             by = f" by {printable(str(turn.interrupted_by))}" if isinstance(turn.interrupted_by, Actor) else ""
@@ -87,6 +89,14 @@ def _why(item: wire.ThreadItem) -> str:
     reason = one_line(wire.reason_of(item), WHY_CHARS)
     word = "" if reason.startswith("skipped") else "failed: "
     return f"*{word}{reason}*" if reason else ""
+
+
+def _undone(item: wire.ThreadItem, turn: m.Turn) -> str:
+    """Whether the change was taken back: all of it, or which of its files."""
+    if not isinstance(item, wire.FileChangeItem) or item.status != "completed" or not turn.undone:
+        return ""
+    paths = [one.path for one in item.changes if one.path in turn.undone]
+    return f"*undone{'' if len(paths) == len(item.changes) else ': ' + printable(', '.join(paths))}*" if paths else ""
 
 
 _DECIDED = {"once": "allowed once", "always": "allowed always", "reject": "refused", "void": "not answered"}

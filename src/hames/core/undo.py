@@ -9,10 +9,10 @@ from hames.core.loaded import LoadedThread
 from hames.core.threads import Threads
 from hames.domain.commands import UndoTurn
 from hames.domain.errors import InvalidCommand, TurnBusy, TurnNotFound
-from hames.domain.events import Noticed
+from hames.domain.events import REDONE, UNDONE, Noticed
 from hames.domain.ids import TurnId
 from hames.domain.policy import ReadOnly
-from hames.domain.undo import UndoReport, undo_sentence
+from hames.domain.undo import UndoReport, undo_data, undo_sentence
 from hames.ports import Checkpoints, TurnCheckpoint
 
 END_SECONDS = 3.0
@@ -63,9 +63,9 @@ async def undo_turn(threads: Threads, command: UndoTurn) -> UndoReport:
         preview=command.preview,
     )
     if report.restored and not report.preview:
-        name = "redone" if report.redo else "undone"
-        about = {"turns": list(report.turns), "paths": [one.path for one in report.restored]}
-        await loaded.thread.emit(Noticed(source="hames", name=name, message=undo_sentence(report), data=about))
+        name = REDONE if report.redo else UNDONE
+        words, about = undo_sentence(report), undo_data(report)
+        await loaded.thread.emit(Noticed(source="hames", name=name, message=words, data=about))
     return report
 
 

@@ -30,6 +30,8 @@ TURN_CONTINUED = "turn_continued"
 """The name of the notice that a turn goes on whose process had stopped. The state counts them."""
 TURN_PAUSED = "turn_paused"
 """The name of the notice that a server was stopped in good order and leaves its turn to the next start."""
+UNDONE, REDONE = "undone", "redone"
+"""The names of the notices that say which changes to files were taken back, or done again. The state keeps which."""
 
 TurnStatus = Literal["running", "completed", "interrupted", "failed"]
 TurnKind = Literal["prompt", "review", "compact"]
@@ -215,7 +217,7 @@ class QueueHeld(_Event, tag="queue_held"):
 
 
 class Noticed(_Event, tag="noticed", kw_only=True):
-    """Something people may want to know and nothing depends on: a retry, a repaired log, a rate limit.
+    """Something people may want to know and no model is shown: a retry, a repaired log, a rate limit, an undo.
 
     `source` is `hames` or a provider's name. A `warning` is about something that is missing from now on: a server
     that did not start, a file that is ignored. It names the reason, and the next step.
@@ -306,8 +308,9 @@ Event = (
 
 
 def is_synced(event: Event) -> bool:
-    if isinstance(event, Noticed):  # a turn that brings the machine down must be counted as well
-        return event.name == TURN_CONTINUED
+    if isinstance(event, Noticed):
+        # A turn that brings the machine down must be counted as well, and files that were restored are on the disk.
+        return event.name in (TURN_CONTINUED, UNDONE, REDONE)
     if event.policy.synced != "except_text":
         return event.policy.synced == "always"
     return isinstance(event, ItemStarted | ItemCompleted) and not isinstance(event.item, AgentMessage | Reasoning)

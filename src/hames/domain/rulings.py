@@ -237,4 +237,6 @@ def _files(intent: ChangeFiles, policy: ApprovalPolicy, sandbox: SandboxPolicy, 
         )
     if policy == "never" or is_granted(intent, grants) or (policy == "onRequest" and _isolated(sandbox)):
         return Ruling(action="allow", sandbox=sandbox)
-    return Ruling(action="ask", sandbox=sandbox, reason="changes files")
+    off = policy == "onRequest"
+    reason = "changes files, and the sandbox is off" if off else "you chose to approve file changes"
+    return Ruling(action="ask", sandbox=sandbox, reason=reason)

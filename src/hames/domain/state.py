@@ -32,6 +32,7 @@ from hames.domain.policy import Grant
 from hames.domain.project_notes import NoteFile
 from hames.domain.situation import Situation
 from hames.domain.turn_parts import AddedContext, AnsweredApproval, Called, QueuedPrompt, Warned
+from hames.domain.undo import undone_after, undone_paths
 from hames.domain.usage import Usage
 from hames.domain.value import Value
 
@@ -80,6 +81,8 @@ class Turn(Value):
     ended_by: Actor | None = None
     """Who interrupted it."""
     answered: tuple[AnsweredApproval, ...] = ()
+    undone: tuple[str, ...] = ()
+    """Files, by absolute path, of which its changes were taken back by an undo and not done again."""
 
 
 class ThreadState(Value):
@@ -346,10 +349,18 @@ def _noticed(state: ThreadState, record: events.Record, notice: events.Noticed) 
     ):
         paused = notice.name == events.TURN_PAUSED
         state = _in_turn(state, record, notice.turn_id, lambda turn: _continued(turn, state, paused=paused))
+    if notice.source == "hames" and notice.name in (events.UNDONE, events.REDONE):
+        turns = tuple(_undone(turn, notice, state.settings.cwd) for turn in state.turns)
+        state = replace(state, turns=turns)
     if notice.severity == "warning":
         warned = Warned(at_ms=record.at_ms, notice=notice)
         state = replace(state, warnings=(*state.warnings, warned)[-WARNINGS:])
     return replace(state, seq=record.seq)
+
+
+def _undone(turn: Turn, notice: events.Noticed, cwd: str) -> Turn:
+    paths = undone_paths(notice.data, turn.id)
+    return replace(turn, undone=undone_after(turn.undone, notice.name, paths, cwd)) if paths else turn
 
 
 def _continued(turn: Turn, state: ThreadState, *, paused: bool) -> Turn:

@@ -6,7 +6,8 @@ from hames.domain.ids import ThreadId
 from hames.protocols.session import Action, Defer
 
 PATIENCE_SECONDS = 0.1
-"""How long a read waits for the messages before it. Most commands take far less, so order is kept as a rule."""
+"""How long a read waits for each message before it. Most commands take far less, so order is kept as a rule, however
+many they are."""
 
 
 class MessageWork:
@@ -59,9 +60,11 @@ class MessageOrder:
         for one in earlier:
             if work.must_follow(one):
                 await one.finished.wait()
-        with anyio.move_on_after(PATIENCE_SECONDS):
-            for one in earlier:
+        for one in earlier:
+            with anyio.move_on_after(PATIENCE_SECONDS):
                 await one.finished.wait()
+            if not one.finished.is_set():
+                break
 
     def hold(self, thread_id: ThreadId | None, work: MessageWork) -> None:
         """The thread's changes wait for this work."""

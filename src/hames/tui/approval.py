@@ -125,6 +125,7 @@ class ApprovalPanel(Vertical, can_focus=True):
             return
         palette, width = self.palette, max(20, self.app.size.width - 6)
         reason = asked.params.reason or "You chose to approve every action"
+        reason = reason[:1].upper() + reason[1:]
         reason += age_words(asked.params.started_at_ms, round(time.time() * 1000))
         why = f"In {visible(self._elsewhere)}: {visible(reason)}" if self._elsewhere else visible(reason)
         why = visible(self._complaint) or why

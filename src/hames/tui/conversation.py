@@ -1,15 +1,18 @@
 """The state of one thread for the terminal, folded from the client's events. No widgets here."""
 
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 
 from hames.client.appserver import events as agent_events
 from hames.domain.cost import cost
 from hames.domain.foreign import FOREIGN
 from hames.domain.policy import ApprovalPolicy
+from hames.domain.undo import undone_after, undone_paths
 from hames.domain.usage import Usage
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.items import PlanEntry
+from hames.tui.blocks.actions import FileChangeBlock
 from hames.tui.blocks.block import Block
 from hames.tui.blocks.by_item import block_of
 from hames.tui.blocks.messages import NoteBlock
@@ -58,6 +61,14 @@ def _usage(count: m.TokenCount) -> Usage:
     )
 
 
+def _parents(path: str) -> list[str]:
+    """
+    >>> _parents("/w/made/file")
+    ['/w/made', '/w']
+    """
+    return [str(parent) for parent in PurePosixPath(path).parents][:-1]
+
+
 class Conversation:
     """One thread. `handle_event` says which block changed, and whether it is new."""
 
@@ -85,6 +96,9 @@ class Conversation:
         self.spent = Spent()
         self.prices: Prices = {}
         self._blocks: dict[str, Block] = {}
+        self._of_turn: dict[str, list[Block]] = {}
+        self._undone: dict[str, tuple[str, ...]] = {}
+        """By turn: the files of which its changes are taken back."""
         self._in_question: set[str] = set()
         """Items that wait for an approval."""
 
@@ -121,7 +135,10 @@ class Conversation:
                 block.waiting = item.id in self._in_question
                 block.finish(item)
                 self._blocks[item.id] = block
+                self._of_turn.setdefault(turn.id, []).append(block)
                 made.append(block)
+            if turn.undone:
+                self._set_undone(turn.id, tuple(turn.undone))
             made += self._ended(turn)
             if turn.status == "inProgress":
                 self.turn_id = turn.id
@@ -144,16 +161,42 @@ class Conversation:
             block.waiting = waiting
         return block
 
+    def handle_undo(self, event: agent_events.AgentEvent) -> list[Block]:
+        """The blocks that an undo or a redo changes."""
+        match event:
+            case agent_events.Unknown(method="hames/undone" | "hames/redone" as method, params={"data": data}):
+                name = method.removeprefix("hames/")
+            case _:
+                return []
+        changed: list[Block] = []
+        for turn_id in self._of_turn:
+            if paths := undone_paths(data, turn_id):
+                undone = undone_after(self._undone.get(turn_id, ()), name, paths, self.cwd)
+                changed += self._set_undone(turn_id, undone)
+        return changed
+
+    def _set_undone(self, turn_id: str, undone: tuple[str, ...]) -> list[Block]:
+        self._undone[turn_id] = undone
+        changed = self._of_turn.get(turn_id, [])
+        for block in changed:
+            if isinstance(block, FileChangeBlock):
+                block.taken_back = frozenset(undone)
+        if changed:
+            named = frozenset(undone)
+            shown = [path for path in undone if not any(parent in named for parent in _parents(path))]
+            changed[-1].undone = tuple(path.removeprefix(f"{self.cwd.rstrip('/')}/") for path in shown)
+        return changed
+
     def handle_event(self, event: agent_events.AgentEvent) -> tuple[Block | None, bool]:
         match event:
             case agent_events.ItemDelta():
                 return self.grow(event), False
-            case agent_events.ItemStarted(item=item):
+            case agent_events.ItemStarted(turn_id=turn_id, item=item):
                 if not isinstance(item, wire.UserMessageItem):
                     self.starting.clear()
-                return self._item(item.id, item, done=False)
-            case agent_events.ItemCompleted(item=item):
-                return self._item(item.id, item, done=True)
+                return self._item(turn_id, item, done=False)
+            case agent_events.ItemCompleted(turn_id=turn_id, item=item):
+                return self._item(turn_id, item, done=True)
             case agent_events.TurnStarted(turn=turn):
                 self.turn_id = turn.id
                 self.plan = []
@@ -186,12 +229,13 @@ class Conversation:
                 pass
         return None, False
 
-    def _item(self, item_id: str, item: wire.ThreadItem, *, done: bool) -> tuple[Block, bool]:
-        block = self._blocks.get(item_id)
+    def _item(self, turn_id: str, item: wire.ThreadItem, *, done: bool) -> tuple[Block, bool]:
+        block = self._blocks.get(item.id)
         fresh = block is None
         if block is None:
-            block = self._blocks[item_id] = block_of(item, self.cwd)
-            block.waiting = item_id in self._in_question
+            block = self._blocks[item.id] = block_of(item, self.cwd)
+            self._of_turn.setdefault(turn_id, []).append(block)
+            block.waiting = item.id in self._in_question
             if not self.title and isinstance(item, wire.UserMessageItem):
                 self.title = " ".join(getattr(part, "text", "") for part in item.content)[:80]
         if done:

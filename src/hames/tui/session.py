@@ -232,6 +232,8 @@ class Session:
                 pass
 
     def _handle_thread_event(self, event: agent_events.AgentEvent) -> None:
+        for block in self.talk.handle_undo(event):
+            self._view.show_change(block)
         if isinstance(event, agent_events.Unknown) and event.message in self.known:
             return
         block, fresh = self.talk.handle_event(event)

@@ -22,6 +22,8 @@ from hames.tui.palette import Palette
 from hames.tui.text import dollars, shown_input, tokens
 
 DOT = " · "
+GAP = 3
+"""Columns between the settings and the meter, so that they do not read as one sentence."""
 MOST_QUEUED = 3
 """Of more, the number is shown."""
 
@@ -80,7 +82,7 @@ def status_line(talk: Conversation, palette: Palette, *, width: int) -> Text:
     full, small = _meter(talk, palette), _meter(talk, palette, short=True)
     layouts = [(model, long, full), (last, long, full), (model, brief, full), (last, brief, full), (last, brief, small)]
     shortest = cut(last, max(8, room - bare.cell_len - small.cell_len - 1)), bare, small
-    fitting = (parts for parts in layouts if cell_len(parts[0]) + parts[1].cell_len + parts[2].cell_len < room)
+    fitting = (parts for parts in layouts if cell_len(parts[0]) + parts[1].cell_len + parts[2].cell_len + GAP <= room)
     name, settings, meter = next(fitting, shortest)
     row = Text(name, palette.text, no_wrap=True, end="").append_text(settings)
     row.append(" " * max(1, room - row.cell_len - meter.cell_len))

@@ -178,7 +178,7 @@ class Transcript(ScrollView, can_focus=False):
     def _draw(self, number: int) -> list[Text]:
         row = self._rows[number]
         if row.lines is None or row.stale:
-            row.lines = row.block.draw(self._columns, self.palette)
+            row.lines = row.block.lines(self._columns, self.palette)
             row.stale = False
             self._drawn.pop(number, None)
             self._drawn[number] = None

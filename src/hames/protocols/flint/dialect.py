@@ -166,6 +166,7 @@ class FlintDialect:
             duration_ms=turn.duration_ms,
             interrupted_by=turn.ended_by or UNSET,
             answers=parts.answers(turn),
+            undone=list(turn.undone) or UNSET,
             meta=turn.meta,
         )
 

@@ -54,6 +54,8 @@ class ToolCall(Value, rename="camel"):
     decision: Literal["", "once", "always", "reject", "void"] = ""
     """What was answered when somebody was asked about it."""
     decided_by: Actor | None = None
+    undone: tuple[str, ...] = ()
+    """The files of `changes` that an undo took back since."""
 
 
 class Message(Value, rename="camel"):
@@ -74,6 +76,8 @@ class Message(Value, rename="camel"):
     """The sources that `content` names."""
     by: Actor | None = None
     """Who wrote a prompt; of the message that a turn ends with: who interrupted it."""
+    undone: tuple[str, ...] = ()
+    """Of the message that a turn ends with: the files, by absolute path, of which the turn's changes are taken back."""
 
 
 class ThreadHead(Value, rename="camel"):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 
 from hames.domain import items
-from hames.domain.events import ItemDelta
+from hames.domain.events import ItemDelta, Noticed
 from hames.domain.ids import ItemId, TurnId
 from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState, Turn
@@ -53,7 +53,8 @@ class Projector:
         if isinstance(event, ItemDelta) and (operations := self._delta(change, event)) is not None:
             return operations
         before, after = change.before, change.after
-        if before.settings.cwd != after.settings.cwd or _is_rewritten(before, after):
+        undone = isinstance(event, Noticed) and before.turns is not after.turns  # of any turn
+        if undone or before.settings.cwd != after.settings.cwd or _is_rewritten(before, after):
             return list(diff(view(before, self._offer), view(after, self._offer)))
         return [*self._messages(before, after), *self._head(before, after)]
 

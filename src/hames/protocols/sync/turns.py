@@ -123,11 +123,14 @@ def message(turn: Turn, drafts: list[Draft], number: int, thread_id: ThreadId, c
         error=error,
         citations=draft.text.citations if draft.text else (),
         by=turn.ended_by if ends else None,
+        undone=turn.undone if ends else (),
     )
 
 
 def _tool_call(item: Shown, turn: Turn, cwd: str) -> ToolCall:
     shown = tool_call(item, cwd, asked_in_vain=item.id in turn.unanswered)
+    if turn.undone and shown.changes and shown.outcome == "completed":
+        shown = replace(shown, undone=tuple(one.path for one in shown.changes if one.path in turn.undone))
     answer = next((one for one in turn.answered if one.item_id == item.id), None)
     return shown if answer is None else replace(shown, decision=answer.decision, decided_by=answer.by)
 

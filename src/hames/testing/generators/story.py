@@ -278,7 +278,7 @@ class HistoryGenerator:
 
     def _aside(self) -> None:
         """What happens beside the work."""
-        match self._number(0, 9):
+        match self._number(0, 10):
             case 0:
                 severity = self._one_of(("info", "warning"))
                 self._tell(events.Noticed(source="hames", name="retry", message="once more", severity=severity))
@@ -300,6 +300,12 @@ class HistoryGenerator:
                 self._tell(events.SettingsChanged(settings=self._settings, by=self._actor()))
             case 6:
                 self._tell(events.NotesRead(files=(NoteFile(path=self._one_of(("/w/AGENTS.md", "/w/a/CLAUDE.md"))),)))
+            case 7 if begun := [
+                one.event.turn_id for one in self._records if isinstance(one.event, events.TurnStarted)
+            ]:
+                about = {"byTurn": {turn: ["a"] for turn in {self._one_of(begun), self._one_of(begun)}}}
+                name = self._one_of((events.UNDONE, events.UNDONE, events.REDONE))
+                self._tell(events.Noticed(source="hames", name=name, message="1 change undone", data=about))
             case _:
                 pass
 

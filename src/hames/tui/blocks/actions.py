@@ -149,6 +149,8 @@ class FileChangeBlock(ItemBlock[wire.FileChangeItem]):
         """Paths below `root` are shown without it."""
         super().__init__(item)
         self._root = root
+        self.taken_back: frozenset[str] = frozenset()
+        """The paths whose changes were undone."""
 
     def size(self) -> int:
         return 80 * sum(2 + min(change.diff.count("\n"), DIFF_LINES) for change in self._item.changes)
@@ -164,7 +166,9 @@ class FileChangeBlock(ItemBlock[wire.FileChangeItem]):
                 waits = line((f"  {WAITING}", style)) if self.waiting else ending
                 made.append(change_head(change, width, palette, root=self._root, ending=waits))
             else:
-                made += change_lines(change, width, palette, ending=ending, whole=self.open, root=self._root)
+                undone = self._item.status == "completed" and change.path in self.taken_back
+                ends = line((" ↶ undone", palette.warn)) if undone else ending
+                made += change_lines(change, width, palette, ending=ends, whole=self.open, root=self._root)
         made = made or [line(("± no changes ", palette.quiet), (mark, style))]
         return [*made, *reason_lines(self._item, width, palette, whole=self.open)]
 

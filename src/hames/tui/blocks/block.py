@@ -4,12 +4,14 @@ from typing import Generic, TypeVar
 
 from rich.text import Text
 
-from hames.domain.display import PrintableStream
+from hames.domain.display import PrintableStream, visible
 from hames.protocols.flint.items import ThreadItem
-from hames.tui.lines import line
+from hames.tui.lines import indented, line, paragraphs
 from hames.tui.palette import Palette
 
 INDENT = 2
+MOST_UNDONE = 6
+"""Files that are named when a turn's changes were undone."""
 
 
 class Block:
@@ -27,10 +29,21 @@ class Block:
         """Whether it waits for an approval."""
         self.pieces = PrintableStream()
         """What streams into it, made safe to show."""
+        self.undone: tuple[str, ...] = ()
+        """Of the last block of a turn: the files of which the turn's changes are taken back."""
 
     def draw(self, width: int, palette: Palette) -> list[Text]:
         """Its lines, at least one."""
         raise NotImplementedError
+
+    def lines(self, width: int, palette: Palette) -> list[Text]:
+        """What it shows, and below it whether the changes of its turn were undone."""
+        rows = self.draw(width, palette)
+        if not self.undone:
+            return rows
+        more = f" and {len(self.undone) - MOST_UNDONE} more" if len(self.undone) > MOST_UNDONE else ""
+        words = f"Changes undone: {visible(', '.join(self.undone[:MOST_UNDONE]))}{more}"
+        return [*rows, *indented(paragraphs(words, palette.warn, width - INDENT), line(("↶ ", palette.warn)))]
 
     def size(self) -> int:
         """About how many characters it shows, for a guess at its height before it is drawn."""

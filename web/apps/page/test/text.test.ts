@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { parseBlocks } from "../src/text/blocks.js";
-import { ago, dollars, duration, shortPath, tokens } from "../src/text/format.js";
+import { ago, dollars, duration, shortPath, tokens, withoutContents } from "../src/text/format.js";
 import { safeLink } from "../src/text/links.js";
 
 test.each([
@@ -149,6 +149,14 @@ test("numbers are as people read them", () => {
     "2m",
     "2h",
     "2d",
+  ]);
+});
+
+test("what lies in a directory of the list is left out", () => {
+  expect(withoutContents(["/w/made", "/w/made-too", "/w/made/a/b", "/w/x/y"])).toEqual([
+    "/w/made",
+    "/w/made-too",
+    "/w/x/y",
   ]);
 });
 

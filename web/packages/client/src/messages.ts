@@ -352,6 +352,7 @@ export interface HarnessMessage {
   attachments?: Attachment[];
   citations?: Citation[];
   by?: Actor | null;
+  undone?: string[];
 }
 /**
  * If `output_truncated`, the beginning of `output` is missing. `pictures`: how many the tool returned. `reason`:
@@ -374,6 +375,7 @@ export interface HarnessToolCall {
   reason?: string;
   decision?: "" | "always" | "once" | "reject" | "void";
   decidedBy?: Actor | null;
+  undone?: string[];
 }
 export interface HarnessState {
   status: "error" | "idle" | "running";

@@ -995,7 +995,7 @@ export interface ThreadStatus {
   _meta?: unknown;
 }
 /**
- * `interruptedBy` and `answers` are additions to the specification.
+ * `interruptedBy`, `answers` and `undone` are additions to the specification.
  */
 export interface Turn {
   id: string;
@@ -1021,6 +1021,7 @@ export interface Turn {
   durationMs?: number | null;
   interruptedBy?: Actor;
   answers?: AnsweredApproval[];
+  undone?: string[];
   _meta?: unknown;
 }
 export interface TurnError {

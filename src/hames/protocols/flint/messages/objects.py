@@ -82,7 +82,7 @@ class AnsweredApproval(Wire):
 
 
 class Turn(Wire):
-    """`interruptedBy` and `answers` are additions to the specification."""
+    """`interruptedBy`, `answers` and `undone` are additions to the specification."""
 
     id: str
     status: TurnStatusWord
@@ -94,6 +94,8 @@ class Turn(Wire):
     duration_ms: int | None = None
     interrupted_by: Actor | Maybe = msgspec.UNSET
     answers: list[AnsweredApproval] | Maybe = msgspec.UNSET
+    undone: list[str] | Maybe = msgspec.UNSET
+    """Files, by absolute path, of which the turn's changes are taken back."""
 
 
 class Thread(Wire):

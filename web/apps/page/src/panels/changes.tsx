@@ -12,13 +12,14 @@ const GIT_DELAY_MS = 150;
 
 export type ChangedFile = { path: string; change: FileChange; added: number; deleted: number };
 
-/** Only what really happened: declined and failed changes are left out. */
+/** Only what really happened and still holds: declined, failed and undone changes are left out. */
 export function changedFiles(messages: HarnessState["messages"]): readonly ChangedFile[] {
   const files = new Map<string, { changes: FileChange[]; added: number; deleted: number }>();
   for (const { toolCalls } of messages) {
     for (const call of toolCalls ?? []) {
       if (call.status !== "complete" || !call.changes?.length) continue;
       for (const change of call.changes) {
+        if (call.undone?.includes(change.path)) continue;
         const file = files.get(change.path) ?? { changes: [], added: 0, deleted: 0 };
         const { added, deleted } = counted(change);
         file.changes.push(change);

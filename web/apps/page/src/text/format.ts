@@ -31,6 +31,16 @@ export function shortPath(path: string, cwd: string): string {
   return cwd && path.startsWith(`${cwd}/`) ? path.slice(cwd.length + 1) : path;
 }
 
+/** Without the paths that lie in a directory of the list. */
+export function withoutContents(paths: readonly string[]): readonly string[] {
+  const named = new Set(paths);
+  return paths.filter((path) => {
+    for (let end = path.lastIndexOf("/"); end > 0; end = path.lastIndexOf("/", end - 1))
+      if (named.has(path.slice(0, end))) return false;
+    return true;
+  });
+}
+
 export function baseName(path: string): string {
   return path.replace(/\/+$/, "").split("/").at(-1) || path;
 }

@@ -23,6 +23,7 @@ import { serverUrl } from "../base.js";
 import { Boundary } from "../shell/boundary.js";
 import { CopyButton } from "../shell/copy.js";
 import { Icon } from "../shell/icons.js";
+import { shortPath, withoutContents } from "../text/format.js";
 import { Markdown } from "../text/markdown.js";
 import { somebodyElse } from "../text/people.js";
 import { ToolCard } from "../tools/tool-card.js";
@@ -137,6 +138,7 @@ function AssistantMessage() {
         <MessagePrimitive.Parts>{drawn}</MessagePrimitive.Parts>
       </Boundary>
       <Cited />
+      <Undone />
       <Ending />
     </MessagePrimitive.Root>
   );
@@ -161,6 +163,22 @@ function drawn({ part }: { part: Part }) {
 
 function Cited() {
   return <Sources citations={useSource().citations ?? []} />;
+}
+
+const MOST_UNDONE = 6;
+
+/** After the last message of a turn: which of its changes to files are taken back. */
+function Undone() {
+  const undone = withoutContents(useSource().undone ?? []);
+  const { cwd } = useThreadTools();
+  if (undone.length === 0) return null;
+  const names = undone.slice(0, MOST_UNDONE).map((path) => shortPath(path, cwd));
+  return (
+    <p className="ending undone">
+      <Icon name="undo" size={13} /> Changes undone: {names.join(", ")}
+      {undone.length > MOST_UNDONE && ` and ${undone.length - MOST_UNDONE} more`}
+    </p>
+  );
 }
 
 function Thought({ text, thinking }: { text: string; thinking: boolean }) {

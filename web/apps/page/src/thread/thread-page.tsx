@@ -327,9 +327,10 @@ export function ThreadPage(props: Props) {
 
   const messages = state?.messages ?? NONE;
   const lastTools = messages.at(-1)?.toolCalls;
-  // Files change when a tool call does, not at every token.
+  const takenBack = messages.reduce((sum, message) => sum + (message.undone?.length ?? 0), 0);
+  // Files change when a tool call does, or by an undo: not at every token.
   // oxlint-disable-next-line exhaustive-deps
-  const files = useMemo(() => changedFiles(messages), [messages.length, lastTools, threadId, past?.index]);
+  const files = useMemo(() => changedFiles(messages), [messages.length, lastTools, takenBack, threadId, past?.index]);
   // Git is asked again when a tool call has ended.
   const toolsDone = useMemo(
     () =>
@@ -510,7 +511,12 @@ export function ThreadPage(props: Props) {
                     onClose={closePanel}
                   >
                     {panel === "changes" && (
-                      <Changes files={files} live={!travelling} ranCommands={ranCommands} version={toolsDone} />
+                      <Changes
+                        files={files}
+                        live={!travelling}
+                        ranCommands={ranCommands}
+                        version={toolsDone + takenBack}
+                      />
                     )}
                     {panel === "processes" && <Processes live={!travelling} version={toolsDone} />}
                     {panel === "context" && (

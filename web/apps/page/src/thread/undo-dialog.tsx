@@ -76,8 +76,8 @@ export function UndoDialog({ threadId, request, onClose }: Props) {
       )}
       {request.turnId && !request.redo && (
         <label>
-          <input type="checkbox" checked={later} onChange={(event) => setLater(event.target.checked)} /> Also what every
-          later turn did
+          <input type="checkbox" checked={later} onChange={(event) => setLater(event.target.checked)} /> Also undo what
+          every later turn did
         </label>
       )}
       {conflicts.length > 0 && (

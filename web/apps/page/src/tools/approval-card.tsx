@@ -272,10 +272,13 @@ function age({ askedAt = 0 }: Approval): string {
   return askedAt > 0 && now - askedAt >= 60_000 ? `asked ${ago(askedAt, now)} ago` : "";
 }
 
-/** Whether the reason is more than the command once again. */
-function says({ reason = "", command = "" }: Approval): boolean {
-  return reason.trim() !== "" && reason.trim() !== command.trim();
+/** Whether the reason is more than the command once again, or the warning below it. */
+function says({ reason = "", command = "", unsandboxed, why = "" }: Approval): boolean {
+  const said = ["", command.trim(), unsandboxed ? `${OUTSIDE}: ${why}` : ""].map((words) => words.toLowerCase());
+  return !said.includes(reason.trim().toLowerCase());
 }
+
+const OUTSIDE = "Runs outside the sandbox";
 
 function Subject({ approval }: { approval: Approval }) {
   const [sides, setSides] = useSides();
@@ -290,7 +293,10 @@ function Subject({ approval }: { approval: Approval }) {
             <Warning>It contains invisible characters. They are shown by their numbers.</Warning>
           )}
           {approval.unsandboxed && (
-            <Warning>Runs outside of the sandbox{approval.why ? `: ${approval.why}` : ""}</Warning>
+            <Warning>
+              {OUTSIDE}
+              {approval.why ? `: ${approval.why}` : ""}
+            </Warning>
           )}
           {approval.cwd && <p className="approval-where">in {approval.cwd}</p>}
         </>

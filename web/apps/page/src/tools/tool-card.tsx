@@ -53,12 +53,13 @@ export const ToolCard = memo(function ToolCard({ call }: { call: HarnessToolCall
   const found = useIsFound(call.id);
   const open = !empty && !approval && (choice ?? (found || ranLong || opensItself(call)));
   const outcome = approval ? "approval" : (call.outcome ?? call.status);
+  const said = `${SAID[outcome] ?? outcome}${call.undone?.length ? ", then undone" : ""}`;
   return (
     <section
       className="tool"
       data-outcome={outcome}
       data-kind={kind}
-      aria-label={`${label(call)}: ${approval ? "waiting for your answer" : (SAID[outcome] ?? outcome)}`}
+      aria-label={`${label(call)}: ${approval ? "waiting for your answer" : said}`}
     >
       {approval ? (
         <ApprovalCard key={approval.id} approval={approval} />
@@ -158,6 +159,7 @@ function Facts({ call }: { call: HarnessToolCall }) {
   const decider = somebodyElse(call.decidedBy, user);
   // An exit code says that it failed, and how.
   const failed = call.status === "error" && !call.exitCode ? SAID[call.outcome ?? "failed"] : "";
+  const undone = call.undone?.length ?? 0;
   const harmless = call.outcome === "skipped" || call.outcome === "interrupted";
   return (
     <span className="tool-facts">
@@ -170,7 +172,12 @@ function Facts({ call }: { call: HarnessToolCall }) {
       )}
       {failed && <span className={harmless ? undefined : "bad"}>{failed}</span>}
       {call.durationMs != null && call.durationMs >= 100 && <span>{duration(call.durationMs)}</span>}
-      {call.status === "complete" && !call.exitCode && <Icon name="check" size={13} className="good" />}
+      {undone > 0 && (
+        <span className="undone">
+          <Icon name="undo" size={13} /> {undone < (call.changes?.length ?? 0) ? "partly undone" : "undone"}
+        </span>
+      )}
+      {call.status === "complete" && !call.exitCode && undone === 0 && <Icon name="check" size={13} className="good" />}
     </span>
   );
 }
