@@ -1,4 +1,4 @@
-"""Content blocks of ACP, and what they are in a prompt of ours."""
+"""Content blocks and plan entries of ACP, and what they are in a prompt of ours."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,6 +10,8 @@ from hames.domain.items import (
     ImageInput,
     LocalImageInput,
     Picture,
+    Plan,
+    PlanEntry,
     TextInput,
     ToolResult,
     UserInput,
@@ -109,3 +111,14 @@ def result_blocks(result: ToolResult | None) -> Iterator[m.ContentBlock]:
 
 def picture_block(picture: Picture) -> m.ImageContent:
     return m.ImageContent(data=picture.base64, mime_type=picture.media_type)
+
+
+def text_content(text: str) -> m.Content:
+    return m.Content(content=m.TextContent(text=text))
+
+
+def plan_entries(item: Plan) -> tuple[PlanEntry, ...]:
+    """A plan that is only text is one entry."""
+    if item.entries or not item.text.strip():
+        return item.entries
+    return (PlanEntry(step=item.text.strip(), status="completed" if item.status == "completed" else "pending"),)

@@ -25,9 +25,11 @@ from hames.domain.items import TextInput
 from hames.domain.json import Json
 from hames.domain.options import Overrides, ThreadServer
 from hames.domain.value import Value
+from hames.protocols.acp.client_features import ClientFeatures
 from hames.protocols.acp.content import read_prompt
+from hames.protocols.acp.listing import CURSOR
 from hames.protocols.acp.messages import v1 as m
-from hames.protocols.acp.outbound import COMMANDS, CURSOR, ClientFeatures
+from hames.protocols.acp.outbound import COMMANDS
 from hames.protocols.acp.permissions import ElicitationModes
 
 V = TypeVar("V", bound=Value)
@@ -65,16 +67,19 @@ def protocol_version(params: Params) -> int:
     return 2 if asked >= 2 else 1
 
 
-def client_features(params: Params) -> ClientFeatures:
-    """What is malformed is not offered, and nothing more: a later version may have another shape for it."""
+def client_features(params: Params, version: int) -> ClientFeatures:
+    """What is malformed is not offered, and nothing more: a later version may have another shape for it.
+
+    Version 2 has notices and compaction for every client.
+    """
     told = params.get("clientCapabilities" if "clientCapabilities" in params else "capabilities")
     elicitation = _at(told, "elicitation")
     return ClientFeatures(
         read_files=_at(told, "fs", "readTextFile") is True,
         write_files=_at(told, "fs", "writeTextFile") is True,
         terminals=_at(told, "terminal") is True,
-        notices=isinstance(_at(told, "session", "notices"), dict),
-        compaction=isinstance(_at(told, "session", "compaction"), dict),
+        notices=version == 2 or isinstance(_at(told, "session", "notices"), dict),
+        compaction=version == 2 or isinstance(_at(told, "session", "compaction"), dict),
         terminal_output=_at(told, "_meta", "terminal_output") is True,
         terminal_login=_at(told, "auth", "terminal") is True or isinstance(_at(told, "auth", "terminal"), dict),
         elicitation=ElicitationModes(

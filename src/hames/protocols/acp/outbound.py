@@ -1,14 +1,14 @@
 """From a change to the updates of a session: what both versions have in common. Pure.
 
-`Outbound` decides what a change means; `updates/v1.py` and `updates/v2.py` say it in the words of their version.
+`Outbound` decides what a change means, and says what both versions say alike, with the messages of v1;
+`updates/v1.py` and `updates/v2.py` say the rest in the words of their version.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import assert_never
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, assert_never
 
 from hames.domain.approvals import Approval
-from hames.domain.commands import ThreadSummary
 from hames.domain.cost import cost
 from hames.domain.events import (
     ApprovalRequested,
@@ -35,24 +35,40 @@ from hames.domain.events import (
 )
 from hames.domain.foreign import FOREIGN
 from hames.domain.ids import ItemId, TurnId
-from hames.domain.items import AgentMessage, Compaction, Item, Plan, Reasoning, ToolItem, UserMessage, WebSearch
+from hames.domain.items import (
+    AgentMessage,
+    Artifact,
+    CommandExecution,
+    Compaction,
+    FileChange,
+    FileUpdate,
+    Item,
+    ItemStatus,
+    McpToolCall,
+    Plan,
+    Reasoning,
+    ToolCall,
+    ToolItem,
+    UserMessage,
+    WebSearch,
+    reason_of,
+)
 from hames.domain.json import Json
 from hames.domain.models import Price
 from hames.domain.state import Change, ThreadState, Turn
-from hames.domain.value import Value
+from hames.protocols.acp.client_features import ClientFeatures
+from hames.protocols.acp.content import file_link, plan_entries, result_blocks, text_content
 from hames.protocols.acp.dates import iso_date
-from hames.protocols.acp.messages.v1 import Cost, ListSessionsResponse, SessionInfo, StopReason
-from hames.protocols.acp.options import OptionMenu
-from hames.protocols.acp.permissions import ElicitationModes
+from hames.protocols.acp.endings import approval_end
+from hames.protocols.acp.listing import session_title
+from hames.protocols.acp.messages import v1 as m
+from hames.protocols.acp.options import Option, OptionMenu
+from hames.protocols.acp.permissions import permission_input, permission_title
+from hames.protocols.acp.tool_calls import raw_output, tool_view
 
 Update = Json
 """One of `SessionUpdate` in the messages of the version."""
 
-CURSOR = "_hames/replayFrom"
-"""The member of `_meta` with a position in the thread's log. A client that sends it back with `session/load` or
-`session/resume` is told what came after it."""
-APPROVAL = "_hames/approval"
-"""The member of `_meta` of a tool call's update that says how the question about it ended."""
 UNANSWERED = {"timedOut": "Nobody answered in time", "noClient": "No client that could answer was connected"}
 DISCARDED = "Connection lost. The partial answer above was discarded"
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -60,26 +76,33 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "review": ("Review the uncommitted changes, or what you say", "what to review (optional)"),
 }
 """Commands that a prompt may begin with a slash: what each does, and what may be typed behind it."""
-
-
-class ClientFeatures(Value):
-    """What the client said in `initialize` that it can do."""
-
-    read_files: bool = False
-    write_files: bool = False
-    terminals: bool = False
-    """Runs commands in terminals of its own."""
-    notices: bool = False
-    compaction: bool = False
-    terminal_output: bool = False
-    """Understands streamed output of commands in `_meta`, as Zed does."""
-    terminal_login: bool = False
-    elicitation: ElicitationModes = ElicitationModes()
+METHODS = frozenset(
+    {
+        "initialize",
+        "session/new",
+        "session/resume",
+        "session/list",
+        "session/fork",
+        "session/close",
+        "session/delete",
+        "session/prompt",
+        "session/set_config_option",
+    }
+)
+"""Of both versions."""
 
 
 class Outbound(ABC):
     version: int
     methods: frozenset[str]
+    statuses: ClassVar[Mapping[ItemStatus, Json]]
+    """Of tool calls."""
+    entry_statuses: ClassVar[Mapping[str, Json]]
+    """Of the steps of a plan."""
+    new_call: ClassVar[type[m.SessionToolCall | m.SessionToolCallUpdate]]
+    """The update with which a tool call is seen first."""
+    no_content: Json
+    """The content of a call that has ended and has none."""
 
     def __init__(self, menu: OptionMenu, client: ClientFeatures) -> None:
         self.menu = menu
@@ -192,7 +215,7 @@ class Outbound(ABC):
             case Plan():
                 yield from self.plan(item)
             case Compaction():
-                yield from self.compaction_completed(item)
+                yield from self.compaction(item, is_open=False)
             case _:
                 yield from self.tool_completed(item)
 
@@ -200,36 +223,174 @@ class Outbound(ABC):
         used, size = state.last_usage.context_tokens, self.menu.window(state.settings.model)
         if used and size:
             dollars = cost(state.spent, self._price)
-            yield self.usage(used, size, None if dollars is None else Cost(amount=dollars, currency="USD"))
+            spent = None if dollars is None else m.Cost(amount=dollars, currency="USD")
+            yield m.SessionUsageUpdate(used=used, size=size, cost=spent)
 
     def _price(self, model: str) -> Price | None:
         card = self.menu.card(model)
         return None if card is None else card.price
 
-    # -- what a version says
+    # -- what both versions say alike
+
+    def sign_ins(self) -> list[Json]:
+        words = "Use the key in the environment, or the one saved with `hames login`"
+        found = [self.sign_in("api-key", "API key", words)]
+        if self.client.terminal_login:
+            found.append(self.sign_in("setup", "Set up Hames", "Choose a model and save its key", ["--setup"]))
+        return found
+
+    def options(self, state: ThreadState) -> list[Json]:
+        return [
+            self.option(
+                one,
+                [
+                    m.SessionConfigSelectOption(value=way.id, name=way.name, description=way.description or None)
+                    for way in one.choices
+                ],
+            )
+            for one in self.menu.options(state.settings)
+        ]
+
+    def call_to_permit(self, state: ThreadState, approval: Approval, content: list[Json]) -> Json:
+        item = state.item(approval.item_id)
+        view = tool_view(item) if isinstance(item, ToolItem) else None
+        return m.ToolCallUpdate(
+            tool_call_id=approval.item_id,
+            title=permission_title(approval),
+            kind=view.kind if view else "other",
+            status="pending",
+            content=content or None,
+            locations=view.locations if view else None,
+            raw_input=permission_input(approval),
+        )
+
+    def delta(self, item: Item, event: ItemDelta, before: ThreadState) -> Sequence[Update]:
+        match item:
+            case AgentMessage():
+                return [m.SessionAgentMessageChunk(content=m.TextContent(text=event.text), message_id=item.id)]
+            case Reasoning():
+                return [m.SessionAgentThoughtChunk(content=m.TextContent(text=event.text), message_id=item.id)]
+            case Compaction() if self.client.compaction:
+                return [_summary_chunk(item, event.text)]
+            case CommandExecution() | McpToolCall() | ToolCall():
+                return self.output_delta(item, event, before)
+            case _:
+                return ()
+
+    def thought(self, message_id: str, text: str) -> Iterator[Update]:
+        if text:
+            yield m.SessionAgentThoughtChunk(content=m.TextContent(text=text), message_id=message_id)
+
+    def plan(self, item: Plan) -> Iterator[Update]:
+        if item.status in ("running", "completed") and (steps := plan_entries(item)):
+            yield self.whole_plan(
+                [
+                    m.PlanEntry(content=entry.step, priority="medium", status=self.entry_statuses[entry.status])
+                    for entry in steps
+                ]
+            )
+
+    def compaction(self, item: Compaction, *, is_open: bool) -> Iterator[Update]:
+        if not self.client.compaction:
+            return
+        if not is_open:
+            status = {"completed": "completed", "interrupted": "cancelled"}.get(item.status, "failed")
+            summary: list[m.ContentBlock] = [m.TextContent(text=item.summary)] if item.summary else []
+            yield m.SessionCompactionUpdate(compaction_id=item.id, status=status, summary=summary or None)
+            return
+        yield m.SessionCompactionUpdate(compaction_id=item.id, status="in_progress")
+        if item.summary:
+            yield _summary_chunk(item, item.summary)
+
+    def tool_call(self, item: ToolItem, *, is_open: bool) -> Iterator[Update]:
+        view = tool_view(item)
+        yield from self.terminal(item, is_new=True, is_open=is_open)
+        yield self.new_call(
+            tool_call_id=item.id,
+            title=view.title,
+            name=view.name,
+            kind=view.kind,
+            status="in_progress" if is_open else self.statuses[item.status],
+            content=self.content(item) or None,
+            locations=view.locations,
+            raw_input=view.raw_input,
+            raw_output=None if is_open else raw_output(item),
+            meta=self.call_meta(item, is_new=True, is_open=is_open),
+        )
+
+    def tool_completed(self, item: ToolItem) -> Iterator[Update]:
+        view = tool_view(item)
+        yield from self.terminal(item, is_new=False, is_open=False)
+        yield m.SessionToolCallUpdate(
+            tool_call_id=item.id,
+            title=view.title,
+            status=self.statuses[item.status],
+            content=self.content(item) or self.no_content,
+            locations=view.locations,
+            raw_output=raw_output(item),
+            meta=self.call_meta(item, is_new=False, is_open=False),
+        )
+
+    def content(self, item: ToolItem) -> list[Json]:
+        content: list[Json] = []
+        reason = reason_of(item)
+        match item:
+            case CommandExecution():
+                content = self.command_content(item)
+            case FileChange(changes=changes):
+                content = self.diffs(changes)
+            case Artifact(path=path, title=title):
+                content = [m.Content(content=file_link(path, title))]
+            case McpToolCall(output=output, result=None) | ToolCall(output=output, result=None):
+                content = [text_content(output)] if output else []
+            case McpToolCall() | ToolCall() | WebSearch() | Plan():
+                content = [m.Content(content=block) for block in result_blocks(item.result)] if not reason else []
+        return [*content, text_content(reason)] if reason else content
+
+    def call_answered(self, item: ToolItem, event: ApprovalResolved, *, runs: bool) -> Update:
+        """How the question about a call ended. `runs`: it is carried out now."""
+        status = "in_progress" if runs else None
+        return m.SessionToolCallUpdate(tool_call_id=item.id, status=status, meta=approval_end(event))
+
+    def settings_changed(self, change: Change) -> Iterator[Update]:
+        yield m.SessionConfigOptionUpdate(config_options=self.options(change.after))
+
+    def session_info(self, state: ThreadState) -> Update:
+        return m.SessionSessionInfoUpdate(title=session_title(state), updated_at=iso_date(state.updated_at_ms))
+
+    def notice(self, severity: str, text: str) -> Iterator[Update]:
+        if self.client.notices:
+            yield m.SessionNotice(severity=severity, title=text)
+
+    # -- what each version says in its own way
 
     @abstractmethod
     def initialize_result(self, version: str) -> Json: ...
 
     @abstractmethod
+    def sign_in(self, name: str, title: str, words: str, args: list[str] | None = None) -> Json:
+        """`args`: of a command in a terminal that signs in."""
+
+    @abstractmethod
     def opened(self, state: ThreadState, *, is_new: bool) -> Json:
         """The answer to a request that opens a session; with its id if it is a new one."""
 
-    @abstractmethod
-    def before_opened(self, state: ThreadState, *, is_new: bool) -> Iterator[Update]: ...
+    def before_opened(self, _state: ThreadState, /, *, is_new: bool) -> Iterator[Update]:  # noqa: ARG002
+        yield from ()
+
+    def after_opened(self, _state: ThreadState, /) -> Iterator[Update]:
+        yield from ()
 
     @abstractmethod
-    def after_opened(self, state: ThreadState) -> Iterator[Update]: ...
-
-    @abstractmethod
-    def options(self, state: ThreadState) -> Json:
-        """The answer to `session/set_config_option`."""
+    def option(self, option: Option, choices: list[m.SessionConfigSelectOption]) -> Json: ...
 
     @abstractmethod
     def permission(self, state: ThreadState, approval: Approval) -> Json: ...
 
     @abstractmethod
-    def delta(self, item: Item, event: ItemDelta, before: ThreadState) -> Sequence[Update]: ...
+    def output_delta(
+        self, item: CommandExecution | McpToolCall | ToolCall, event: ItemDelta, before: ThreadState
+    ) -> Sequence[Update]: ...
 
     @abstractmethod
     def user_message(self, item: UserMessage, *, own: bool) -> Iterator[Update]: ...
@@ -241,38 +402,20 @@ class Outbound(ABC):
     def agent_text_completed(self, message_id: str, before: str, text: str) -> Iterator[Update]: ...
 
     @abstractmethod
-    def thought(self, message_id: str, text: str) -> Iterator[Update]: ...
+    def whole_plan(self, entries: list[m.PlanEntry]) -> Update: ...
 
     @abstractmethod
-    def plan(self, item: Plan) -> Iterator[Update]: ...
+    def command_content(self, item: CommandExecution) -> list[Json]: ...
 
     @abstractmethod
-    def compaction(self, item: Compaction, *, is_open: bool) -> Iterator[Update]: ...
+    def diffs(self, changes: tuple[FileUpdate, ...]) -> list[Json]: ...
 
-    @abstractmethod
-    def compaction_completed(self, item: Compaction) -> Iterator[Update]: ...
+    def terminal(self, _item: ToolItem, /, *, is_new: bool, is_open: bool) -> Iterator[Update]:  # noqa: ARG002
+        """The terminal of a call, in front of the call."""
+        yield from ()
 
-    @abstractmethod
-    def tool_call(self, item: ToolItem, *, is_open: bool) -> Iterator[Update]: ...
-
-    @abstractmethod
-    def tool_completed(self, item: ToolItem) -> Iterator[Update]: ...
-
-    @abstractmethod
-    def call_answered(self, item: ToolItem, event: ApprovalResolved, *, runs: bool) -> Update:
-        """How the question about a call ended. `runs`: it is carried out now."""
-
-    @abstractmethod
-    def settings_changed(self, change: Change) -> Iterator[Update]: ...
-
-    @abstractmethod
-    def session_info(self, state: ThreadState) -> Update: ...
-
-    @abstractmethod
-    def usage(self, used: int, size: int, spent: Cost | None) -> Update: ...
-
-    @abstractmethod
-    def notice(self, severity: str, text: str) -> Iterator[Update]: ...
+    def call_meta(self, _item: ToolItem, /, *, is_new: bool, is_open: bool) -> dict[str, Json] | None:  # noqa: ARG002
+        return None
 
     def turn_started(self, _state: ThreadState, /) -> Iterator[Update]:
         yield from ()
@@ -285,62 +428,8 @@ class Outbound(ABC):
         yield from ()
 
 
-def cursor(seq: int) -> dict[str, Json]:
-    return {CURSOR: {"seq": seq}}
-
-
-def approval_end(event: ApprovalResolved) -> dict[str, Json]:
-    """How an approval ended, for clients that show it: it may have been answered elsewhere, or by nobody."""
-    told: dict[str, Json] = {"id": event.approval_id, "decision": event.decision, "ended": event.how}
-    if event.note:
-        told["note"] = event.note
-    if event.by is not None:
-        told["by"] = str(event.by)
-    return {APPROVAL: told}
-
-
-def session_page(threads: Sequence[ThreadSummary], next_cursor: str | None) -> ListSessionsResponse:
-    sessions = [
-        SessionInfo(
-            session_id=one.id,
-            cwd=one.cwd,
-            title=one.title or one.preview or None,
-            updated_at=iso_date(one.updated_at_ms),
-        )
-        for one in threads
-    ]
-    return ListSessionsResponse(sessions=sessions, next_cursor=next_cursor)
-
-
-def session_title(state: ThreadState) -> str | None:
-    return state.title or state.preview or None
-
-
-def stop_reason(turn: Turn) -> StopReason | None:
-    """None: the turn failed."""
-    if turn.status == "interrupted":
-        return "cancelled"
-    if turn.status == "failed":
-        match turn.error.info if turn.error else "Other":
-            case "StepLimitReached":
-                return "max_turn_requests"
-            case "Refusal":
-                return "refusal"
-            case "ReplyCutOff":
-                return "max_tokens"
-            case _:
-                return None
-    match turn.stop_reason:
-        case "max_tokens" | "length":
-            return "max_tokens"
-        case "refusal" | "content_filter":
-            return "refusal"
-        case _:
-            return "end_turn"
-
-
-def turn_failure(turn: Turn) -> str:
-    return turn.error.message if turn.error is not None else "the turn failed"
+def _summary_chunk(item: Compaction, text: str) -> Update:
+    return m.SessionCompactionSummaryChunk(compaction_id=item.id, content=m.TextContent(text=text))
 
 
 def _rest(before: str, text: str) -> str:

@@ -46,11 +46,13 @@ from hames.domain.options import Settings
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.ports import ClientToolCall, Models
 from hames.protocols.acp import inbound
+from hames.protocols.acp.endings import stop_reason, turn_failure
 from hames.protocols.acp.errors import REQUEST_CANCELLED, turn_error_code
+from hames.protocols.acp.listing import cursor, session_page
 from hames.protocols.acp.messages import v1 as m1
 from hames.protocols.acp.messages import v2 as m2
 from hames.protocols.acp.options import OptionMenu, mode_overrides
-from hames.protocols.acp.outbound import Outbound, cursor, session_page, stop_reason, turn_failure
+from hames.protocols.acp.outbound import Outbound
 from hames.protocols.acp.output import AcpOutput
 from hames.protocols.acp.prompts import OwnPrompt, OwnPrompts, is_first_message
 from hames.protocols.acp.questions import ClientQuestions
@@ -196,7 +198,7 @@ class AcpSession(AcpOutput):
             return []
         version = inbound.protocol_version(request.params)
         outbound = OutboundV2 if version == 2 else OutboundV1
-        out = outbound(OptionMenu(self._models), inbound.client_features(request.params))
+        out = outbound(OptionMenu(self._models), inbound.client_features(request.params, version))
         self._answer(request, out.initialize_result(__version__))
         self._out = out
         return []
@@ -277,7 +279,7 @@ class AcpSession(AcpOutput):
                 except HarnessError as error:
                     self._refuse(request, error)
             case "session/set_config_option", ThreadState():
-                self._answer(request, self._out.options(outcome))
+                self._answer(request, {"configOptions": self._out.options(outcome)})
             case "session/close", _:
                 pass  # answered when the turn has ended
             case "tool_call/cancel" | "terminal/cancel", ThreadState():
