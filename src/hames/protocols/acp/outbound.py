@@ -8,51 +8,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, assert_never
 
+from hames.domain import events, items
 from hames.domain.approvals import Approval
 from hames.domain.cost import cost
-from hames.domain.events import (
-    ApprovalRequested,
-    ApprovalResolved,
-    ContextAdded,
-    ContextTrimmed,
-    ItemCompleted,
-    ItemDelta,
-    ItemStarted,
-    NotesRead,
-    Noticed,
-    PromptQueued,
-    PromptRemoved,
-    QueueHeld,
-    SettingsChanged,
-    StepVoided,
-    ThreadArchived,
-    ThreadCreated,
-    ThreadRenamed,
-    ToolCalled,
-    TurnEnded,
-    TurnStarted,
-    UsageReported,
-)
 from hames.domain.foreign import FOREIGN
 from hames.domain.ids import ItemId, TurnId
-from hames.domain.items import (
-    AgentMessage,
-    Artifact,
-    CommandExecution,
-    Compaction,
-    FileChange,
-    FileUpdate,
-    Item,
-    ItemStatus,
-    McpToolCall,
-    Plan,
-    Reasoning,
-    ToolCall,
-    ToolItem,
-    UserMessage,
-    WebSearch,
-    reason_of,
-)
 from hames.domain.json import Json
 from hames.domain.models import Price
 from hames.domain.state import Change, ThreadState, Turn
@@ -95,7 +55,7 @@ METHODS = frozenset(
 class Outbound(ABC):
     version: int
     methods: frozenset[str]
-    statuses: ClassVar[Mapping[ItemStatus, Json]]
+    statuses: ClassVar[Mapping[items.ItemStatus, Json]]
     """Of tool calls."""
     entry_statuses: ClassVar[Mapping[str, Json]]
     """Of the steps of a plan."""
@@ -131,51 +91,58 @@ class Outbound(ABC):
     def project(self, change: Change, *, own: bool = False) -> Sequence[Update]:
         """What this change means to a client that has heard everything before it. `own`: it asked for this turn."""
         event, state = change.record.event, change.after
-        if isinstance(event, ItemDelta):  # first, because a token is by far the most frequent event
+        if isinstance(event, events.ItemDelta):  # first, because a token is by far the most frequent event
             item = state.item(event.item_id)
             return () if item is None else self.delta(item, event, change.before)
         match event:
-            case ThreadRenamed():
+            case events.ThreadRenamed():
                 return [self.session_info(state)]
-            case SettingsChanged():
+            case events.SettingsChanged():
                 return list(self.settings_changed(change))
-            case TurnStarted():
+            case events.TurnStarted():
                 return list(self.turn_started(state))
-            case ItemStarted(turn_id=turn_id, item=item):
+            case events.ItemStarted(turn_id=turn_id, item=item):
                 return list(self._new_item(change, item, own=own)) if _is_new(change, turn_id) else []
-            case ItemCompleted(turn_id=turn_id, item=item):
+            case events.ItemCompleted(turn_id=turn_id, item=item):
                 if _is_new(change, turn_id):
                     return [*self._title(change), *self.whole_item(item, is_open=False, own=own)]
                 return list(self.item_completed(change.before.item(item.id), item))
-            case StepVoided(turn_id=turn_id, step=step):
+            case events.StepVoided(turn_id=turn_id, step=step):
                 return list(self.notice("warning", DISCARDED)) if _has_said(state, turn_id, step) else []
-            case ApprovalRequested():
+            case events.ApprovalRequested():
                 return list(self.state_changed(change))
-            case ApprovalResolved():
+            case events.ApprovalResolved():
                 return [*self._approval_resolved(change, event), *self.state_changed(change)]
-            case UsageReported():
+            case events.UsageReported():
                 return list(self._usage(state))
-            case Noticed(severity=severity, message=message, name=name):
+            case events.Noticed(severity=severity, message=message, name=name):
                 return list(self.notice(severity, message or name))
-            case TurnEnded(turn_id=turn_id):
+            case events.TurnEnded(turn_id=turn_id):
                 turn = state.turn(turn_id)
                 return [] if turn is None else list(self.turn_ended(turn, change.record.seq))
-            case ThreadCreated() | ThreadArchived() | PromptQueued() | PromptRemoved() | QueueHeld() | NotesRead():
+            case (
+                events.ThreadCreated()
+                | events.ThreadArchived()
+                | events.PromptQueued()
+                | events.PromptRemoved()
+                | events.QueueHeld()
+                | events.NotesRead()
+            ):
                 return []  # a client has no place for them
-            case ToolCalled() | ContextAdded() | ContextTrimmed():
+            case events.ToolCalled() | events.ContextAdded() | events.ContextTrimmed():
                 return []  # between the harness and the model
             case _ as never:
                 assert_never(never)
 
-    def _approval_resolved(self, change: Change, event: ApprovalResolved) -> Iterator[Update]:
+    def _approval_resolved(self, change: Change, event: events.ApprovalResolved) -> Iterator[Update]:
         item = change.after.item(event.item_id)
-        if isinstance(item, ToolItem):
+        if isinstance(item, items.ToolItem):
             runs = event.decision in ("once", "always") and item.status == "running"
             yield self.call_answered(item, event, runs=runs)
         if event.how in UNANSWERED:
             yield from self.notice("info", f"{UNANSWERED[event.how]}: {event.note or event.decision}")
 
-    def _new_item(self, change: Change, item: Item, *, own: bool) -> Iterator[Update]:
+    def _new_item(self, change: Change, item: items.Item, *, own: bool) -> Iterator[Update]:
         yield from self._title(change)
         yield from self.whole_item(item, is_open=True, own=own)
 
@@ -184,37 +151,37 @@ class Outbound(ABC):
         if change.after.preview and not change.before.preview and not change.after.title:
             yield self.session_info(change.after)
 
-    def whole_item(self, item: Item, *, is_open: bool, own: bool = False) -> Iterator[Update]:
+    def whole_item(self, item: items.Item, *, is_open: bool, own: bool = False) -> Iterator[Update]:
         """An item with all that is known of it, for a client that has heard nothing of it yet."""
         match item:
-            case UserMessage():
+            case items.UserMessage():
                 yield from self.user_message(item, own=own)
-            case AgentMessage(text=text):
+            case items.AgentMessage(text=text):
                 yield from self.agent_text(item.id, text)
-            case Reasoning(text=text, summary=summary):
+            case items.Reasoning(text=text, summary=summary):
                 yield from self.thought(item.id, summary)
                 yield from self.thought(item.id, text)
-            case Plan():
+            case items.Plan():
                 yield from self.plan(item)
-            case Compaction():
+            case items.Compaction():
                 yield from self.compaction(item, is_open=is_open)
             case _:
                 yield from self.tool_call(item, is_open=is_open)
 
-    def item_completed(self, before: Item | None, item: Item) -> Iterator[Update]:
+    def item_completed(self, before: items.Item | None, item: items.Item) -> Iterator[Update]:
         match item:
-            case UserMessage():
+            case items.UserMessage():
                 pass
-            case AgentMessage(text=text):
-                known = before.text if isinstance(before, AgentMessage) else ""
+            case items.AgentMessage(text=text):
+                known = before.text if isinstance(before, items.AgentMessage) else ""
                 yield from self.agent_text_completed(item.id, known, text)
-            case Reasoning(text=text, summary=summary):
-                known = before if isinstance(before, Reasoning) else Reasoning(id=item.id, step=0)
+            case items.Reasoning(text=text, summary=summary):
+                known = before if isinstance(before, items.Reasoning) else items.Reasoning(id=item.id, step=0)
                 yield from self.thought(item.id, _rest(known.summary, summary))
                 yield from self.thought(item.id, _rest(known.text, text))
-            case Plan():
+            case items.Plan():
                 yield from self.plan(item)
-            case Compaction():
+            case items.Compaction():
                 yield from self.compaction(item, is_open=False)
             case _:
                 yield from self.tool_completed(item)
@@ -253,7 +220,7 @@ class Outbound(ABC):
 
     def call_to_permit(self, state: ThreadState, approval: Approval, content: list[Json]) -> Json:
         item = state.item(approval.item_id)
-        view = tool_view(item) if isinstance(item, ToolItem) else None
+        view = tool_view(item) if isinstance(item, items.ToolItem) else None
         return m.ToolCallUpdate(
             tool_call_id=approval.item_id,
             title=permission_title(approval),
@@ -264,15 +231,15 @@ class Outbound(ABC):
             raw_input=permission_input(approval),
         )
 
-    def delta(self, item: Item, event: ItemDelta, before: ThreadState) -> Sequence[Update]:
+    def delta(self, item: items.Item, event: events.ItemDelta, before: ThreadState) -> Sequence[Update]:
         match item:
-            case AgentMessage():
+            case items.AgentMessage():
                 return [m.SessionAgentMessageChunk(content=m.TextContent(text=event.text), message_id=item.id)]
-            case Reasoning():
+            case items.Reasoning():
                 return [m.SessionAgentThoughtChunk(content=m.TextContent(text=event.text), message_id=item.id)]
-            case Compaction() if self.client.compaction:
+            case items.Compaction() if self.client.compaction:
                 return [_summary_chunk(item, event.text)]
-            case CommandExecution() | McpToolCall() | ToolCall():
+            case items.CommandExecution() | items.McpToolCall() | items.ToolCall():
                 return self.output_delta(item, event, before)
             case _:
                 return ()
@@ -281,7 +248,7 @@ class Outbound(ABC):
         if text:
             yield m.SessionAgentThoughtChunk(content=m.TextContent(text=text), message_id=message_id)
 
-    def plan(self, item: Plan) -> Iterator[Update]:
+    def plan(self, item: items.Plan) -> Iterator[Update]:
         if item.status in ("running", "completed") and (steps := plan_entries(item)):
             yield self.whole_plan(
                 [
@@ -290,7 +257,7 @@ class Outbound(ABC):
                 ]
             )
 
-    def compaction(self, item: Compaction, *, is_open: bool) -> Iterator[Update]:
+    def compaction(self, item: items.Compaction, *, is_open: bool) -> Iterator[Update]:
         if not self.client.compaction:
             return
         if not is_open:
@@ -302,7 +269,7 @@ class Outbound(ABC):
         if item.summary:
             yield _summary_chunk(item, item.summary)
 
-    def tool_call(self, item: ToolItem, *, is_open: bool) -> Iterator[Update]:
+    def tool_call(self, item: items.ToolItem, *, is_open: bool) -> Iterator[Update]:
         view = tool_view(item)
         yield from self.terminal(item, is_new=True, is_open=is_open)
         yield self.new_call(
@@ -318,7 +285,7 @@ class Outbound(ABC):
             meta=self.call_meta(item, is_new=True, is_open=is_open),
         )
 
-    def tool_completed(self, item: ToolItem) -> Iterator[Update]:
+    def tool_completed(self, item: items.ToolItem) -> Iterator[Update]:
         view = tool_view(item)
         yield from self.terminal(item, is_new=False, is_open=False)
         yield m.SessionToolCallUpdate(
@@ -331,23 +298,23 @@ class Outbound(ABC):
             meta=self.call_meta(item, is_new=False, is_open=False),
         )
 
-    def content(self, item: ToolItem) -> list[Json]:
+    def content(self, item: items.ToolItem) -> list[Json]:
         content: list[Json] = []
-        reason = reason_of(item)
+        reason = items.reason_of(item)
         match item:
-            case CommandExecution():
+            case items.CommandExecution():
                 content = self.command_content(item)
-            case FileChange(changes=changes):
+            case items.FileChange(changes=changes):
                 content = self.diffs(changes)
-            case Artifact(path=path, title=title):
+            case items.Artifact(path=path, title=title):
                 content = [m.Content(content=file_link(path, title))]
-            case McpToolCall(output=output, result=None) | ToolCall(output=output, result=None):
+            case items.McpToolCall(output=output, result=None) | items.ToolCall(output=output, result=None):
                 content = [text_content(output)] if output else []
-            case McpToolCall() | ToolCall() | WebSearch() | Plan():
+            case items.McpToolCall() | items.ToolCall() | items.WebSearch() | items.Plan():
                 content = [m.Content(content=block) for block in result_blocks(item.result)] if not reason else []
         return [*content, text_content(reason)] if reason else content
 
-    def call_answered(self, item: ToolItem, event: ApprovalResolved, *, runs: bool) -> Update:
+    def call_answered(self, item: items.ToolItem, event: events.ApprovalResolved, *, runs: bool) -> Update:
         """How the question about a call ended. `runs`: it is carried out now."""
         status = "in_progress" if runs else None
         return m.SessionToolCallUpdate(tool_call_id=item.id, status=status, meta=approval_end(event))
@@ -389,11 +356,14 @@ class Outbound(ABC):
 
     @abstractmethod
     def output_delta(
-        self, item: CommandExecution | McpToolCall | ToolCall, event: ItemDelta, before: ThreadState
+        self,
+        item: items.CommandExecution | items.McpToolCall | items.ToolCall,
+        event: events.ItemDelta,
+        before: ThreadState,
     ) -> Sequence[Update]: ...
 
     @abstractmethod
-    def user_message(self, item: UserMessage, *, own: bool) -> Iterator[Update]: ...
+    def user_message(self, item: items.UserMessage, *, own: bool) -> Iterator[Update]: ...
 
     @abstractmethod
     def agent_text(self, message_id: str, text: str) -> Iterator[Update]: ...
@@ -405,16 +375,16 @@ class Outbound(ABC):
     def whole_plan(self, entries: list[m.PlanEntry]) -> Update: ...
 
     @abstractmethod
-    def command_content(self, item: CommandExecution) -> list[Json]: ...
+    def command_content(self, item: items.CommandExecution) -> list[Json]: ...
 
     @abstractmethod
-    def diffs(self, changes: tuple[FileUpdate, ...]) -> list[Json]: ...
+    def diffs(self, changes: tuple[items.FileUpdate, ...]) -> list[Json]: ...
 
-    def terminal(self, _item: ToolItem, /, *, is_new: bool, is_open: bool) -> Iterator[Update]:  # noqa: ARG002
+    def terminal(self, _item: items.ToolItem, /, *, is_new: bool, is_open: bool) -> Iterator[Update]:  # noqa: ARG002
         """The terminal of a call, in front of the call."""
         yield from ()
 
-    def call_meta(self, _item: ToolItem, /, *, is_new: bool, is_open: bool) -> dict[str, Json] | None:  # noqa: ARG002
+    def call_meta(self, _item: items.ToolItem, /, *, is_new: bool, is_open: bool) -> dict[str, Json] | None:  # noqa: ARG002
         return None
 
     def turn_started(self, _state: ThreadState, /) -> Iterator[Update]:
@@ -428,7 +398,7 @@ class Outbound(ABC):
         yield from ()
 
 
-def _summary_chunk(item: Compaction, text: str) -> Update:
+def _summary_chunk(item: items.Compaction, text: str) -> Update:
     return m.SessionCompactionSummaryChunk(compaction_id=item.id, content=m.TextContent(text=text))
 
 
@@ -445,5 +415,5 @@ def _is_new(change: Change, turn_id: TurnId) -> bool:
 
 def _has_said(state: ThreadState, turn_id: TurnId, step: int) -> bool:
     turn = state.turn(turn_id)
-    said = AgentMessage | Reasoning | WebSearch
+    said = items.AgentMessage | items.Reasoning | items.WebSearch
     return any(item.step == step and isinstance(item, said) for item in (turn.items if turn else ()))

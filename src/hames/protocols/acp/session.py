@@ -20,6 +20,7 @@ from hames.codecs.jsonrpc_peer import (
 )
 from hames.codecs.jsontext import encode
 from hames.codecs.lines import Line
+from hames.domain import events
 from hames.domain.commands import (
     ChangeSettings,
     DeleteThread,
@@ -29,16 +30,6 @@ from hames.domain.commands import (
     ThreadPage,
 )
 from hames.domain.errors import HarnessError, InvalidCommand, UnknownMethod
-from hames.domain.events import (
-    ApprovalRequested,
-    ApprovalResolved,
-    ItemStarted,
-    Noticed,
-    PromptRemoved,
-    QueueHeld,
-    SettingsChanged,
-    TurnEnded,
-)
 from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
 from hames.domain.items import TextInput, UserMessage
 from hames.domain.json import Json
@@ -354,32 +345,34 @@ class AcpSession(AcpOutput):
         thread_id, event = change.record.thread_id, change.record.event
         own = False
         match event:
-            case ItemStarted(turn_id=turn_id, item=UserMessage(client_id=client_id)):
+            case events.ItemStarted(turn_id=turn_id, item=UserMessage(client_id=client_id)):
                 if client_id is not None and (waiting := self._prompts.queued.pop(PromptId(client_id), None)):
                     turn = change.after.turn(turn_id)
                     assert turn is not None
                     self._begun(waiting.request, turn, thread_id)
                 own = turn_id in self._prompts.running and is_first_message(change, turn_id)
-            case SettingsChanged(settings=settings):
+            case events.SettingsChanged(settings=settings):
                 self._threads[thread_id] = settings
-            case ApprovalResolved(approval_id=approval_id):
+            case events.ApprovalResolved(approval_id=approval_id):
                 self._questions.withdraw(approval_id)
             case _:
                 pass
         self._update(thread_id, self._out.project(change, own=own))
         match event:
-            case ApprovalRequested():
+            case events.ApprovalRequested():
                 self._ask_permissions(change.after)
-            case PromptRemoved(prompt_id=prompt_id) if change.before.running is not None or change.before.queue_held:
+            case events.PromptRemoved(prompt_id=prompt_id) if (
+                change.before.running is not None or change.before.queue_held
+            ):
                 if waiting := self._prompts.queued.pop(prompt_id, None):  # taken back, and not started
                     self._answer_cancelled(waiting.request)
-            case QueueHeld(held=True):  # nobody would start it before somebody else sends a prompt
+            case events.QueueHeld(held=True):  # nobody would start it before somebody else sends a prompt
                 self._later += self._drop(self._prompts.queued_on(thread_id))
-            case Noticed(name="prompt_dropped", message=message):
+            case events.Noticed(name="prompt_dropped", message=message):
                 for prompt_id in self._prompts.queued_on(thread_id):
                     if all(one.id != prompt_id for one in change.after.queue):
                         self._refuse(self._prompts.queued.pop(prompt_id).request, InvalidCommand(message))
-            case TurnEnded(turn_id=turn_id):
+            case events.TurnEnded(turn_id=turn_id):
                 self._turn_ended(change, turn_id)
             case _:
                 pass
