@@ -107,7 +107,7 @@ async def main(rounds: int) -> None:
             cwd=name,
             sandbox=ReadOnly(),
         )
-        async with BuiltinTools(sandbox, SystemClock()).open(place) as opened:
+        async with BuiltinTools(sandbox, SystemClock()).open(place, _no_report) as opened:
             tools = {tool.spec.name: tool for tool in opened}
             free = Caller(root, tools, DangerFullAccess())
             await measure(
