@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
 from hames.core import attachments
-from hames.core.abilities import REFUSALS, moved_model, needed_abilities, warn_once
+from hames.core.abilities import REFUSALS, moved_model, needed_abilities, tell_agent_rules, warn_once
 from hames.core.continuing import CutOffTurns, after_crash, is_ours
 from hames.core.history import find_duplicate_submit, past_events
 from hames.core.loaded import LoadedThread
@@ -21,7 +21,6 @@ from hames.core.output_schema import run_task
 from hames.core.prompts import review_prompt
 from hames.core.questions import Questions
 from hames.core.reviewers import find_reviewer, turn_model
-from hames.core.rule_notices import tell_agent_rules
 from hames.core.slots import Slots, try_next
 from hames.core.thread import CLOSE_SECONDS, STOPPED
 from hames.core.threads import Threads
