@@ -104,15 +104,15 @@ async def long_thread(directory: Path, items: int = 10_000) -> None:
 async def listing(directory: Path, threads: int = 10_000) -> None:
     kept = store(directory)
     log = await kept.create(ThreadId("ses_0"))
-    index = kept.index()
+    await kept.page(limit=1, cursor=None, archived=False, search="")  # makes the index
     for number in range(threads):
-        (directory / ".harness" / "threads" / f"ses_{number}").mkdir(exist_ok=True)
-        index.put(
-            ThreadSummary(
-                id=ThreadId(f"ses_{number}"), title="t", preview="p", cwd="/", model="a/b",
-                created_at_ms=number, updated_at_ms=number,
-            )
+        summary = ThreadSummary(
+            id=ThreadId(f"ses_{number}"), title="t", preview="p", cwd="/", model="a/b",
+            created_at_ms=number, updated_at_ms=number,
         )  # fmt: skip
+        path = directory / ".harness" / "threads" / f"ses_{number}"
+        path.mkdir(exist_ok=True)
+        kept.put_in_index(summary, path.stat().st_mtime_ns, new=False)
     await kept.page(limit=1, cursor=None, archived=False, search="")
     await log.close()
     await kept.close()

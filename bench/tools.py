@@ -37,6 +37,10 @@ async def tell(text: str, stream: Stream = "output") -> None:
     pass
 
 
+async def no_report(_status: object) -> None:
+    pass
+
+
 class Caller:
     def __init__(self, root: Path, tools: dict[str, Tool], policy: SandboxPolicy) -> None:
         self._tools = tools
@@ -107,7 +111,7 @@ async def main(rounds: int) -> None:
             cwd=name,
             sandbox=ReadOnly(),
         )
-        async with BuiltinTools(sandbox, SystemClock()).open(place) as opened:
+        async with BuiltinTools(sandbox, SystemClock()).open(place, no_report) as opened:
             tools = {tool.spec.name: tool for tool in opened}
             free = Caller(root, tools, DangerFullAccess())
             await measure(

@@ -189,7 +189,7 @@ def main() -> None:
         print(f"{f'a thread of {args.items} items is there after':<34} {time.perf_counter() - started:.2f} s")
         screen.drain(1.0)
         told(f"keys, {args.items} items", keys(screen, 50))
-        told(f"pages, {args.items} items", pages(screen, 100, b"\x1b[5~", rb"item\d+"))
+        told(f"pages, {args.items} items", pages(screen, min(100, args.items // 20), b"\x1b[5~", rb"item\d+"))
         told("to the top", pages(screen, 1, b"\x1b[1;5H", rb"item0000"))
         print(f"{'the terminal then':<34} {screen.rss_mib():.0f} MiB")
         screen.close()

@@ -17,7 +17,6 @@ from hames.providers.anthropic import models
 from hames.providers.anthropic.request import as_json, encode
 from hames.providers.anthropic.stream import AnthropicStream
 from hames.testing.checks.provider import FULL, asking
-from hames.testing.oracles.anthropic import accepted_by_sdk, read_by_sdk
 from hames.testing.services.anthropic import (
     ANTHROPIC,
     block_delta,
@@ -32,6 +31,7 @@ from hames.testing.services.anthropic import (
 )
 from hames.testing.services.outcome import Outcome, outcome
 from hames.testing.services.server import ServerTalk, Thoughts, Use, Words
+from oracles.anthropic import accepted_by_sdk, read_by_sdk
 
 SLOWLY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -15,10 +15,10 @@ from hames.domain.usage import Usage
 from hames.providers.chat.request import RequestForm, as_json, encode
 from hames.providers.chat.stream import ChatStream
 from hames.testing.checks.provider import FULL, asking
-from hames.testing.oracles.openai import accepted_chat_by_sdk, read_chat_by_sdk
 from hames.testing.services.chat import CHAT, DONE, call_part, chunk
 from hames.testing.services.outcome import Outcome, outcome
 from hames.testing.services.server import ServerTalk, Thoughts, Use, Words
+from oracles.openai import accepted_chat_by_sdk, read_chat_by_sdk
 
 SLOWLY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -32,10 +32,10 @@ from hames.providers.openai.provider import OpenAIProvider
 from hames.providers.openai.request import as_json, encode
 from hames.providers.openai.stream import OpenAIStream
 from hames.testing.checks.provider import FULL, TOOLS, asking
-from hames.testing.oracles.openai import accepted_by_sdk, address_of_sdk, read_by_sdk
 from hames.testing.services.openai import OPENAI, ResponseEvents, call, response, say_words, search, sse, think, write
 from hames.testing.services.outcome import Outcome, outcome
 from hames.testing.services.server import ServerTalk, Thoughts, Use, Words
+from oracles.openai import accepted_by_sdk, address_of_sdk, read_by_sdk
 
 SLOWLY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -158,4 +158,5 @@ def test_parameters_of_any_shape_are_decoded_or_refused(params: dict[str, Any]) 
             read(params)
         except InvalidCommand as refused:
             assert str(refused)
-    inbound.client_features({"clientCapabilities": params.get("cwd")})
+    for version in (1, 2):
+        inbound.client_features({"clientCapabilities": params.get("cwd")}, version)

@@ -1,4 +1,5 @@
-"""What a turn needs of its agent beyond what every agent can do, and what is said when the agent cannot."""
+"""What a turn needs of its agent beyond what every agent can do, and what is said when the agent cannot: abilities,
+and rules that do not reach into an agent with a loop and a sandbox of its own."""
 
 from collections.abc import Sequence
 
@@ -6,11 +7,13 @@ from msgspec.structs import replace
 
 from hames.core.engine_rules import EngineRules
 from hames.core.loaded import LoadedThread
+from hames.core.rule_checks import rules_in_force
 from hames.domain.events import Event, Noticed, SettingsChanged
 from hames.domain.ids import TurnId
 from hames.domain.options import Settings
+from hames.domain.rules import Rule
 from hames.domain.state import ThreadState
-from hames.ports import Ability
+from hames.ports import Ability, RuleBook, TurnHandle
 
 REFUSALS: dict[Ability, str] = {
     "review": "cannot do reviews: ask for one in a prompt",
@@ -65,3 +68,28 @@ async def warn_once(loaded: LoadedThread, rules: EngineRules, turn_id: TurnId) -
     )
     if warnings or waiting:
         await loaded.thread.emit(*waiting, *told)
+
+
+async def tell_agent_rules(book: RuleBook | None, loaded: LoadedThread, turn: TurnHandle) -> None:
+    """Once for each thread that is opened. Such an agent asks nobody about what it does inside its own sandbox."""
+    if loaded.rules_told:
+        return
+    loaded.rules_told = True
+    if words := limits_of_rules(rules_in_force(book, turn.settings, turn.settings.cwd)):
+        told = Noticed(source="hames", name="agent_rules", severity="warning", message=words, turn_id=turn.turn_id)
+        await loaded.thread.emit(told)
+
+
+def limits_of_rules(rules: tuple[Rule, ...]) -> str:
+    """For people; empty: there is nothing to say.
+
+    >>> limits_of_rules((Rule(action="allow", command="make *"),))
+    ''
+    """
+    kinds = sorted({rule.subject for rule in rules if rule.action != "allow"})
+    if not kinds:
+        return ""
+    return (
+        f"Rules that ask or deny ({', '.join(kinds)}) hold for what this agent asks about. What it does without a"
+        " question is limited by its own sandbox alone; plan mode and the sandbox readOnly make that read-only"
+    )

@@ -18,37 +18,7 @@ from hames.core.thread import CLOSE_SECONDS
 from hames.core.threads import Threads
 from hames.core.watcher import Watcher
 from hames.deferred import deferred, is_built
-from hames.domain.commands import (
-    AddHistory,
-    ArchiveThread,
-    ChangeSettings,
-    Command,
-    CompactThread,
-    CreateThread,
-    DeleteThread,
-    DropPrompt,
-    FinishWorktree,
-    ForkThread,
-    InterruptTurn,
-    ListProcesses,
-    ListServers,
-    ListThreads,
-    ListWorktrees,
-    ReadContext,
-    ReadThread,
-    RenameThread,
-    ResolveApproval,
-    ResumeThread,
-    RunProgram,
-    Standing,
-    StartReview,
-    StartTurn,
-    SteerTurn,
-    SubmitPrompt,
-    ThreadPage,
-    ThreadSummary,
-    UndoTurn,
-)
+from hames.domain import commands
 from hames.domain.errors import (
     ApprovalNotFound,
     Fenced,
@@ -226,9 +196,9 @@ class Engine:
         assert self._tasks is not None
         self._tasks.start_soon(work)
 
-    async def execute(self, command: Command) -> Outcome:
+    async def execute(self, command: commands.Command) -> Outcome:
         """Raises `HarnessError` and nothing else."""
-        if isinstance(command, FinishWorktree):
+        if isinstance(command, commands.FinishWorktree):
             command = await self._worktrees.with_thread(command)
         try:
             outcome = await self._execute(command)
@@ -239,78 +209,78 @@ class Engine:
         except Fenced as lost:  # another node has the thread by now, and what was written of the command, too
             if isinstance(thread_id := getattr(command, "thread_id", None), str):
                 return await self._sharing.execute(command, ThreadId(thread_id), before=lost.seen)
-            if isinstance(command, ResolveApproval):
+            if isinstance(command, commands.ResolveApproval):
                 return await self._sharing.resolve(command)
             raise
         except ApprovalNotFound:
-            if isinstance(command, ResolveApproval):
+            if isinstance(command, commands.ResolveApproval):
                 return await self._sharing.resolve(command)
             raise
-        if isinstance(outcome, ThreadPage) and (elsewhere := await self._sharing.standings()):
+        if isinstance(outcome, commands.ThreadPage) and (elsewhere := await self._sharing.standings()):
             return replace(outcome, threads=tuple(_standing_elsewhere(one, elsewhere) for one in outcome.threads))
-        if isinstance(command, DeleteThread):
+        if isinstance(command, commands.DeleteThread):
             self._sharing.list_changed()
         return outcome
 
-    async def _execute(self, command: Command) -> Outcome:
+    async def _execute(self, command: commands.Command) -> Outcome:
         """In this process alone. Raises `ThreadInUse` for a thread that another one writes."""
         threads, turns = self._threads, self._turns
         match command:
-            case CreateThread(worktree=None):
+            case commands.CreateThread(worktree=None):
                 return await threads.create(command)
-            case ForkThread(worktree=None):
+            case commands.ForkThread(worktree=None):
                 return await threads.fork(command)
-            case CreateThread() | ForkThread():
+            case commands.CreateThread() | commands.ForkThread():
                 return await self._worktrees.open(command)
-            case ListWorktrees():
+            case commands.ListWorktrees():
                 return await self._worktrees.list(command)
-            case FinishWorktree():
+            case commands.FinishWorktree():
                 return await self._worktrees.finish(command)
-            case ListThreads():
+            case commands.ListThreads():
                 return await threads.page(command)
-            case ReadThread(thread_id=thread_id):
+            case commands.ReadThread(thread_id=thread_id):
                 return await threads.read(thread_id)
-            case ResumeThread() | ChangeSettings():
+            case commands.ResumeThread() | commands.ChangeSettings():
                 return await threads.resume(command)
-            case ArchiveThread():
+            case commands.ArchiveThread():
                 return await threads.archive(command)
-            case RenameThread():
+            case commands.RenameThread():
                 return await threads.rename(command)
-            case DeleteThread(thread_id=thread_id, interrupt=interrupt):
+            case commands.DeleteThread(thread_id=thread_id, interrupt=interrupt):
                 if interrupt:
                     await turns.end(thread_id, command.by)
                 return await threads.delete(thread_id)
-            case StartTurn():
+            case commands.StartTurn():
                 return await turns.start(command)
-            case SubmitPrompt():
+            case commands.SubmitPrompt():
                 return await turns.submit(command)
-            case DropPrompt():
+            case commands.DropPrompt():
                 return await turns.drop(command)
-            case SteerTurn():
+            case commands.SteerTurn():
                 return await turns.steer(command)
-            case InterruptTurn():
+            case commands.InterruptTurn():
                 return await turns.interrupt(command)
-            case CompactThread():
+            case commands.CompactThread():
                 return await turns.compact(command)
-            case StartReview():
+            case commands.StartReview():
                 return await turns.review(command)
-            case AddHistory():
+            case commands.AddHistory():
                 return await turns.add_history(command)
-            case ListServers(thread_id=thread_id):
+            case commands.ListServers(thread_id=thread_id):
                 return await turns.servers(thread_id)
-            case ListProcesses(thread_id=thread_id, end=number):
+            case commands.ListProcesses(thread_id=thread_id, end=number):
                 return await threads.processes(thread_id, end=number)
-            case ReadContext(thread_id=thread_id):
+            case commands.ReadContext(thread_id=thread_id):
                 return await turns.context(thread_id)
-            case UndoTurn():
+            case commands.UndoTurn():
                 from hames.core.undo import undo_turn
 
                 return await undo_turn(threads, command)
-            case RunProgram():
+            case commands.RunProgram():
                 from hames.core.programs import run_program
 
                 return await run_program(command, self.rules.defaults, self._sandbox, self.workspace)
-            case ResolveApproval(approval_id=approval_id, decision=decision, note=note, content=content):
+            case commands.ResolveApproval(approval_id=approval_id, decision=decision, note=note, content=content):
                 answered = await turns.questions.resolve(
                     approval_id, decision, note=note, content=content, scope=command.scope, by=command.by
                 )
@@ -405,6 +375,8 @@ class Engine:
         return await self._threads.history(thread_id)
 
 
-def _standing_elsewhere(one: ThreadSummary, elsewhere: Mapping[ThreadId, Standing]) -> ThreadSummary:
+def _standing_elsewhere(
+    one: commands.ThreadSummary, elsewhere: Mapping[ThreadId, commands.Standing]
+) -> commands.ThreadSummary:
     """A thread that another process has in memory, as that process says."""
     return replace(one, standing=elsewhere[one.id]) if one.standing == "away" and one.id in elsewhere else one

@@ -12,18 +12,7 @@ from hames.core.history import History, fork_point
 from hames.core.loaded import LoadedThread, NotesOf
 from hames.core.settings import overridden, with_host_questions
 from hames.core.thread import CLOSE_SECONDS, Listener, Thread
-from hames.domain.commands import (
-    ArchiveThread,
-    ChangeSettings,
-    CreateThread,
-    ForkThread,
-    ListThreads,
-    RenameThread,
-    ResumeThread,
-    Standing,
-    StartTurn,
-    ThreadPage,
-)
+from hames.domain import commands
 from hames.domain.endings import endings
 from hames.domain.errors import (
     HarnessError,
@@ -136,7 +125,7 @@ class Threads:
             return found.records, False
         return [disarmed(record, self.rules.defaults) for record in found.records], True
 
-    async def create(self, command: CreateThread) -> ThreadState:
+    async def create(self, command: commands.CreateThread) -> ThreadState:
         settings = await self._overridden(self.rules.defaults, command.overrides)
         first = ThreadCreated(
             settings=settings, title=command.title, meta=command.meta, ephemeral=command.ephemeral, by=command.by
@@ -215,13 +204,13 @@ class Threads:
                 loaded.closed.set()
                 await loaded.thread.close()
 
-    async def page(self, command: ListThreads) -> ThreadPage:
+    async def page(self, command: commands.ListThreads) -> commands.ThreadPage:
         page = await self._store.page(
             limit=command.limit, cursor=command.cursor, archived=command.archived, search=command.search
         )
         return replace(page, threads=tuple(replace(one, standing=self._standing(one.id)) for one in page.threads))
 
-    def _standing(self, thread_id: ThreadId) -> Standing:
+    def _standing(self, thread_id: ThreadId) -> commands.Standing:
         loaded = self.loaded.get(thread_id)
         if loaded is None:
             return "away"
@@ -304,14 +293,14 @@ class Threads:
             raise ThreadReadOnly(f"thread {thread_id!r} cannot be written: {loaded.thread.failure}")
         return loaded
 
-    async def resume(self, command: ChangeSettings | ResumeThread) -> ThreadState:
+    async def resume(self, command: commands.ChangeSettings | commands.ResumeThread) -> ThreadState:
         loaded = await self.writable(command.thread_id)
         for event in await self.new_settings(loaded, command):
             await loaded.thread.emit(event)
         return loaded.thread.state
 
     async def new_settings(
-        self, loaded: LoadedThread, command: ChangeSettings | ResumeThread | StartTurn
+        self, loaded: LoadedThread, command: commands.ChangeSettings | commands.ResumeThread | commands.StartTurn
     ) -> list[Event]:
         before = loaded.thread.state.settings
         after = await self._overridden(before, command.overrides)
@@ -322,7 +311,7 @@ class Threads:
         after = await overridden(settings, overrides, self.models, self.workspace)
         return with_host_questions(after, overrides) if self.rules.asks_about_hosts else after
 
-    async def archive(self, command: ArchiveThread) -> ThreadState:
+    async def archive(self, command: commands.ArchiveThread) -> ThreadState:
         loaded = await self.writable(command.thread_id)
         if loaded.thread.state.archived != command.archived:
             await loaded.thread.emit(ThreadArchived(archived=command.archived, by=command.by))
@@ -337,7 +326,7 @@ class Threads:
             raise InvalidCommand(f"thread {thread_id!r} runs no process {end}")
         return ProcessList(processes=table.statuses() if table is not None else ())
 
-    async def rename(self, command: RenameThread) -> ThreadState:
+    async def rename(self, command: commands.RenameThread) -> ThreadState:
         loaded = await self.writable(command.thread_id)
         await loaded.thread.emit(ThreadRenamed(title=command.title, by=command.by))
         return loaded.thread.state
@@ -353,7 +342,7 @@ class Threads:
         self._ephemeral.discard(thread_id)
         await self._store.delete(thread_id)
 
-    async def fork(self, command: ForkThread) -> ThreadState:
+    async def fork(self, command: commands.ForkThread) -> ThreadState:
         """The same history under another name. What was open at that point is closed there.
 
         A fork of a foreign thread is foreign, at whatever record it begins.
@@ -384,7 +373,7 @@ class Threads:
         self._keep_servers(thread.id, command.overrides)
         return thread.state
 
-    def _forked_settings(self, state: ThreadState, command: ForkThread) -> Settings:
+    def _forked_settings(self, state: ThreadState, command: commands.ForkThread) -> Settings:
         """What the user chose for a foreign thread since it was opened is in no log that counts."""
         loaded = self.loaded.get(command.thread_id)
         if loaded is None or not state.foreign or (command.last_seq, command.last_turn_id) != (None, None):

@@ -7,18 +7,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from hames.domain import request
 from hames.domain.models import ModelCard
-from hames.domain.request import (
-    Block,
-    CallBlock,
-    Message,
-    OfferedTool,
-    PictureBlock,
-    ReasoningBlock,
-    ResultBlock,
-    SearchBlock,
-    TextBlock,
-)
 
 CHARS_PER_TOKEN = 3.5
 """Of code and English, for a model that has not said how it counts."""
@@ -38,27 +28,27 @@ def default_limit(card: ModelCard) -> int:
     return min(int(card.context_window * FULL), MOST_TOKENS)
 
 
-def messages_size(messages: Iterable[Message]) -> int:
+def messages_size(messages: Iterable[request.Message]) -> int:
     return sum(block_size(block) for message in messages for block in message.blocks)
 
 
-def tools_size(tools: Iterable[OfferedTool]) -> int:
+def tools_size(tools: Iterable[request.OfferedTool]) -> int:
     return sum(len(tool.name) + len(tool.description) + len(msgspec.json.encode(tool.schema)) for tool in tools)
 
 
-def block_size(block: Block) -> int:
+def block_size(block: request.Block) -> int:
     match block:
-        case TextBlock(text=text):
+        case request.TextBlock(text=text):
             return len(text) + BLOCK_CHARS
-        case PictureBlock():
+        case request.PictureBlock():
             return PICTURE_CHARS
-        case ReasoningBlock(text=text, opaque=opaque):
+        case request.ReasoningBlock(text=text, opaque=opaque):
             return len(text) + len(msgspec.json.encode(opaque)) + BLOCK_CHARS
-        case SearchBlock(opaque=opaque):
+        case request.SearchBlock(opaque=opaque):
             return len(msgspec.json.encode(opaque)) + BLOCK_CHARS
-        case CallBlock(call=call):
+        case request.CallBlock(call=call):
             return len(call.arguments) + len(call.name) + BLOCK_CHARS
-        case ResultBlock(text=text, pictures=pictures):
+        case request.ResultBlock(text=text, pictures=pictures):
             return len(text) + PICTURE_CHARS * len(pictures) + BLOCK_CHARS
 
 
@@ -77,12 +67,12 @@ class ContextGauge:
         self._asked_chars = 0
         self._replied = False
 
-    def measure(self, system: str, tools: Iterable[OfferedTool]) -> None:
+    def measure(self, system: str, tools: Iterable[request.OfferedTool]) -> None:
         """Called before the first request of a step, with what stands before the conversation."""
         self.tools_chars = tools_size(tools)
         self.fixed_chars = len(system) + self.tools_chars
 
-    def asked(self, messages: Iterable[Message]) -> None:
+    def asked(self, messages: Iterable[request.Message]) -> None:
         """Called with each request."""
         self._asked_chars = self.fixed_chars + messages_size(messages)
         self._replied = False
@@ -94,7 +84,7 @@ class ContextGauge:
             if self._asked_chars > 2_000:  # a short request says little about long ones
                 self.chars_per_token = min(max(self._asked_chars / input_tokens, 1.0), 5.0)
 
-    def tokens(self, messages: Iterable[Message], last_tokens: int = 0) -> int:
+    def tokens(self, messages: Iterable[request.Message], last_tokens: int = 0) -> int:
         """An estimate for the next request. `last_tokens`: what the last one had with its reply, 0 if unknown."""
         chars = self.fixed_chars + messages_size(messages)
         if last_tokens and self._replied:
@@ -102,6 +92,6 @@ class ContextGauge:
             return max(grown, round(chars / MOST_CHARS_PER_TOKEN))
         return max(last_tokens, round(chars / self.chars_per_token))
 
-    def refused(self, messages: Iterable[Message]) -> None:
+    def refused(self, messages: Iterable[request.Message]) -> None:
         size = self.tokens(messages)
         self.refused_at = min(size, self.refused_at or size)

@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
 from hames.core import attachments
-from hames.core.abilities import REFUSALS, moved_model, needed_abilities, warn_once
+from hames.core.abilities import REFUSALS, moved_model, needed_abilities, tell_agent_rules, warn_once
 from hames.core.continuing import CutOffTurns, after_crash, is_ours
 from hames.core.history import find_duplicate_submit, past_events
 from hames.core.loaded import LoadedThread
@@ -21,24 +21,14 @@ from hames.core.output_schema import run_task
 from hames.core.prompts import review_prompt
 from hames.core.questions import Questions
 from hames.core.reviewers import find_reviewer, turn_model
-from hames.core.rule_notices import tell_agent_rules
 from hames.core.slots import Slots, try_next
 from hames.core.thread import CLOSE_SECONDS, STOPPED
 from hames.core.threads import Threads
 from hames.core.turn import RunningTurn
 from hames.core.turn_budget import BudgetedAgent, turn_budget
 from hames.core.undo import checkpointed
+from hames.domain import commands
 from hames.domain.actors import Actor
-from hames.domain.commands import (
-    AddHistory,
-    CompactThread,
-    DropPrompt,
-    InterruptTurn,
-    StartReview,
-    StartTurn,
-    SteerTurn,
-    SubmitPrompt,
-)
 from hames.domain.context_report import ContextReport
 from hames.domain.endings import endings
 from hames.domain.errors import HarnessError, InvalidCommand, QueueFull, Stopping, TurnBusy, TurnNotFound
@@ -132,7 +122,7 @@ class Turns:
             turn.scope.cancel()
             await turn.over.wait()
 
-    async def start(self, command: StartTurn) -> Turn:
+    async def start(self, command: commands.StartTurn) -> Turn:
         loaded = await self._ready(command.thread_id)
         await self.slots.wait()
         with self._claim(loaded):
@@ -222,7 +212,7 @@ class Turns:
         assert self.tasks is not None
         self.tasks.start_soon(work, *about)
 
-    async def add_history(self, command: AddHistory) -> ThreadState:
+    async def add_history(self, command: commands.AddHistory) -> ThreadState:
         loaded = await self._ready(command.thread_id)
         with self._claim(loaded):
             events = [event for turn in command.turns for event in past_events(turn, self._ids.new)]
@@ -314,7 +304,7 @@ class Turns:
         await turn.over.wait()
         return turn.failure
 
-    async def interrupt(self, command: InterruptTurn) -> ThreadState:
+    async def interrupt(self, command: commands.InterruptTurn) -> ThreadState:
         loaded = await self._threads.open(command.thread_id)
         running = loaded.thread.state.running
         if running is None or (command.turn_id is not None and running.id != command.turn_id):
@@ -328,7 +318,7 @@ class Turns:
             await loaded.thread.emit(*endings(loaded.thread.state, STOPPED))
         return loaded.thread.state
 
-    async def steer(self, command: SteerTurn) -> ThreadState:
+    async def steer(self, command: commands.SteerTurn) -> ThreadState:
         loaded = await self._threads.writable(command.thread_id)
         running = loaded.thread.state.running
         if running is None or (command.turn_id is not None and running.id != command.turn_id):
@@ -348,13 +338,13 @@ class Turns:
         )
         return loaded.thread.state
 
-    async def compact(self, command: CompactThread) -> Turn:
+    async def compact(self, command: commands.CompactThread) -> Turn:
         loaded = await self._ready(command.thread_id)
         with self._claim(loaded):
             await self._agent_with(loaded, "compact")
             return await self._begin(loaded, Compact(), command.by)
 
-    async def review(self, command: StartReview) -> Turn:
+    async def review(self, command: commands.StartReview) -> Turn:
         loaded = await self._ready(command.thread_id)
         content, settings = review_prompt(command.target), loaded.thread.state.settings
         message = await self._message(content, settings.cwd, None, NOTHING, command.by)
@@ -382,14 +372,14 @@ class Turns:
             if ability not in agent.abilities:
                 raise InvalidCommand(f"the agent of this thread {REFUSALS[ability]}")
 
-    async def submit(self, command: SubmitPrompt) -> Turn | QueuedPrompt:
+    async def submit(self, command: commands.SubmitPrompt) -> Turn | QueuedPrompt:
         loaded = await self._ready(command.thread_id)
         state = loaded.thread.state
         if command.client_id is not None and (known := find_duplicate_submit(state, command.client_id)) is not None:
             return known
         if not loaded.busy and not state.queue and not self.slots.is_full:
             return await self.start(
-                StartTurn(
+                commands.StartTurn(
                     thread_id=command.thread_id,
                     content=command.content,
                     client_id=command.client_id,
@@ -435,7 +425,7 @@ class Turns:
                 await self._begin(loaded, task, prompt.by, before=[removed], meta=prompt.meta)
         await self._next(loaded)  # if that prompt was dropped, the one behind it starts
 
-    async def drop(self, command: DropPrompt) -> ThreadState:
+    async def drop(self, command: commands.DropPrompt) -> ThreadState:
         loaded = await self._threads.writable(command.thread_id)
         if any(prompt.id == command.prompt_id for prompt in loaded.thread.state.queue):
             await loaded.thread.emit(PromptRemoved(prompt_id=command.prompt_id, by=command.by))

@@ -10,16 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from hames.codecs.lines import Line, TooLong
+from hames.domain import commands
 from hames.domain.approvals import Approval
-from hames.domain.commands import (
-    AddHistory,
-    CreateThread,
-    ForkThread,
-    InterruptTurn,
-    PastTurn,
-    ResolveApproval,
-    StartTurn,
-)
 from hames.domain.errors import HarnessError, InvalidCommand, TurnBusy
 from hames.domain.events import ApprovalRequested, TurnEnded
 from hames.domain.ids import ApprovalId, CallId, ItemId, ThreadId, TurnId
@@ -62,7 +54,7 @@ class Run(Value):
     """None: a new thread."""
     fork_after: TurnId | None = None
     """Go on from the end of this turn, in a fork of the thread."""
-    history: tuple[PastTurn, ...] = ()
+    history: tuple[commands.PastTurn, ...] = ()
     """What the client knows of a conversation that happened elsewhere. For a new thread."""
     content: tuple[UserInput, ...] = ()
     results: Mapping[str, ToolResult] = {}
@@ -199,10 +191,10 @@ class RunSession(Session):
         """Carries out a run."""
         if run.thread_id is None:
             overrides = replace(run.overrides, approval_policy=self.policy)
-            command = CreateThread(title=run.title, overrides=overrides, meta=run.meta)
+            command = commands.CreateThread(title=run.title, overrides=overrides, meta=run.meta)
             return [Execute(command=command, context=run)]
         if run.fork_after is not None:
-            fork = ForkThread(thread_id=run.thread_id, last_turn_id=run.fork_after, meta=run.meta)
+            fork = commands.ForkThread(thread_id=run.thread_id, last_turn_id=run.fork_after, meta=run.meta)
             return [Execute(command=fork, context=run)]
         return [self._follow(run, run.thread_id)]
 
@@ -218,14 +210,14 @@ class RunSession(Session):
                 self._refuse(error)
                 return []
         match action.command, outcome:
-            case CreateThread(), ThreadState(id=thread_id):
-                more = [Execute(command=AddHistory(thread_id=thread_id, turns=run.history), context=run)]
+            case commands.CreateThread(), ThreadState(id=thread_id):
+                more = [Execute(command=commands.AddHistory(thread_id=thread_id, turns=run.history), context=run)]
                 return more if run.history else [self._follow(run, thread_id)]
-            case ForkThread(), ThreadState(id=thread_id):
+            case commands.ForkThread(), ThreadState(id=thread_id):
                 return [self._follow(run, thread_id)]
-            case AddHistory(thread_id=thread_id), _:
+            case commands.AddHistory(thread_id=thread_id), _:
                 return [self._follow(run, thread_id)]
-            case StartTurn(), Turn():
+            case commands.StartTurn(), Turn():
                 self._begin(outcome)
             case _:
                 pass
@@ -259,7 +251,7 @@ class RunSession(Session):
         content = (*late, *run.content)
         if not content:
             raise InvalidCommand("there is nothing to do: no message, and nothing that waits for an answer")
-        command = StartTurn(
+        command = commands.StartTurn(
             thread_id=state.id,
             content=content,
             overrides=run.overrides,
@@ -291,7 +283,7 @@ class RunSession(Session):
             *replies,
             *(
                 Execute(
-                    command=ResolveApproval(
+                    command=commands.ResolveApproval(
                         approval_id=one.approval_id, decision=one.decision, note=one.note, content=one.content
                     ),
                     context=run,
@@ -405,7 +397,7 @@ class RunSession(Session):
         """A client that closes its connection wants no more of the turn that it started."""
         if self.turn_id is None or self.state is None or self.leaves_turn:
             return []
-        return [Execute(command=InterruptTurn(thread_id=self.state.id, turn_id=self.turn_id))]
+        return [Execute(command=commands.InterruptTurn(thread_id=self.state.id, turn_id=self.turn_id))]
 
     def take_output(self) -> bytes:
         data, self._output = b"".join(self._output), []

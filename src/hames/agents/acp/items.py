@@ -12,24 +12,15 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from hames.domain import items
 from hames.domain.approvals import ChangeFiles, Intent, RunCommand, UseTool
 from hames.domain.ids import CallId, ItemId
-from hames.domain.items import (
-    CommandExecution,
-    FileChange,
-    FileUpdate,
-    ItemStatus,
-    Plan,
-    PlanEntry,
-    ToolCall,
-    ToolResult,
-)
 from hames.domain.json import Json
 from hames.domain.value import Value
 
-AcpItem = CommandExecution | FileChange | ToolCall
+AcpItem = items.CommandExecution | items.FileChange | items.ToolCall
 ENTRY = {"pending": "pending", "in_progress": "inProgress", "completed": "completed", "cancelled": "failed"}
-ENDED: dict[str, ItemStatus] = {"completed": "completed", "failed": "failed", "cancelled": "interrupted"}
+ENDED: dict[str, items.ItemStatus] = {"completed": "completed", "failed": "failed", "cancelled": "interrupted"}
 _FENCED = re.compile(r"\A```[^\n`]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 
 
@@ -43,7 +34,7 @@ class ToolState(Value):
     status: str = "pending"
     raw_input: Json = None
     text: str = ""
-    changes: tuple[FileUpdate, ...] = ()
+    changes: tuple[items.FileUpdate, ...] = ()
     locations: tuple[str, ...] = ()
     terminals: tuple[str, ...] = ()
     exit_code: int | None = None
@@ -72,7 +63,7 @@ class ToolState(Value):
         return replace(self, text=text, changes=changes, terminals=terminals)
 
     @property
-    def ended(self) -> ItemStatus | None:
+    def ended(self) -> items.ItemStatus | None:
         return ENDED.get(self.status)
 
     @property
@@ -99,48 +90,48 @@ class ToolState(Value):
 def opened_item(state: ToolState, item_id: ItemId, step: int, cwd: str) -> AcpItem:
     call_id = CallId(state.call_id)
     if state.is_command:
-        return CommandExecution(id=item_id, step=step, call_id=call_id, command=command_of(state), cwd=cwd)
+        return items.CommandExecution(id=item_id, step=step, call_id=call_id, command=command_of(state), cwd=cwd)
     if state.kind in ("edit", "delete", "move"):
-        return FileChange(id=item_id, step=step, call_id=call_id, changes=state.changes)
-    return ToolCall(id=item_id, step=step, call_id=call_id, name=_name(state), arguments=_arguments(state))
+        return items.FileChange(id=item_id, step=step, call_id=call_id, changes=state.changes)
+    return items.ToolCall(id=item_id, step=step, call_id=call_id, name=_name(state), arguments=_arguments(state))
 
 
-def completed_item(item: AcpItem, state: ToolState, status: ItemStatus, output: str = "") -> AcpItem:
+def completed_item(item: AcpItem, state: ToolState, status: items.ItemStatus, output: str = "") -> AcpItem:
     """`output` is what was streamed of it."""
     text = plain_text(state.text) or output
     failed = status != "completed"
-    result = ToolResult(text=text, failed=failed, reason=text if failed else "")
+    result = items.ToolResult(text=text, failed=failed, reason=text if failed else "")
     match item:
-        case CommandExecution():
+        case items.CommandExecution():
             code = state.exit_code if state.exit_code is not None else 0 if status == "completed" else None
             return replace(item, status=status, command=command_of(state), exit_code=code, result=result)
-        case FileChange():
+        case items.FileChange():
             return replace(item, status=status, changes=state.changes, result=result)
-        case ToolCall():
+        case items.ToolCall():
             return replace(item, status=status, name=_name(state), arguments=_arguments(state), result=result)
 
 
 def intent(item: AcpItem, state: ToolState) -> Intent:
     match item:
-        case CommandExecution(cwd=cwd):
+        case items.CommandExecution(cwd=cwd):
             return RunCommand(command=command_of(state), cwd=cwd, unsandboxed=True)
-        case FileChange() if state.changes:
+        case items.FileChange() if state.changes:
             return ChangeFiles(changes=state.changes)
-        case FileChange() if state.locations:  # it has not said what it will write, but where
-            updates = (FileUpdate(path=path, kind="modify", diff="") for path in state.locations)
+        case items.FileChange() if state.locations:  # it has not said what it will write, but where
+            updates = (items.FileUpdate(path=path, kind="modify", diff="") for path in state.locations)
             return ChangeFiles(changes=tuple(updates))
         case _:
             return UseTool(name=_name(state), arguments=_arguments(state))
 
 
-def plan_item(entries: list[Json], item_id: ItemId, step: int) -> Plan:
-    told: list[PlanEntry] = []
+def plan_item(entries: list[Json], item_id: ItemId, step: int) -> items.Plan:
+    told: list[items.PlanEntry] = []
     for entry in entries:
         if isinstance(entry, dict) and isinstance(entry.get("content"), str):
             status = ENTRY.get(str(entry.get("status")), "pending")
-            told.append(PlanEntry(step=entry["content"], status=status))  # type: ignore[arg-type]
+            told.append(items.PlanEntry(step=entry["content"], status=status))  # type: ignore[arg-type]
     text = "\n".join(entry.step for entry in told)
-    return Plan(id=item_id, step=step, call_id=CallId(""), text=text, entries=tuple(told))
+    return items.Plan(id=item_id, step=step, call_id=CallId(""), text=text, entries=tuple(told))
 
 
 def block_text(block: Json) -> str:
@@ -217,8 +208,8 @@ def _exit_code(update: dict[str, Json]) -> int | None:
             return None
 
 
-def _changes(content: list[Json]) -> tuple[FileUpdate, ...]:
-    changes: list[FileUpdate] = []
+def _changes(content: list[Json]) -> tuple[items.FileUpdate, ...]:
+    changes: list[items.FileUpdate] = []
     for one in content:
         match one:
             case {"type": "diff", "path": str(path), "newText": str(new)}:
@@ -232,26 +223,26 @@ def _changes(content: list[Json]) -> tuple[FileUpdate, ...]:
     return tuple(changes)
 
 
-def _change(path: str, old: Json, new: str) -> FileUpdate:
+def _change(path: str, old: Json, new: str) -> items.FileUpdate:
     """Version 1: the texts before and after."""
     before = old if isinstance(old, str) else ""
     name = path.lstrip("/")
     heads = ("/dev/null" if old is None else f"a/{name}", f"b/{name}")
     lines = unified_diff(before.splitlines(keepends=True), new.splitlines(keepends=True), *heads)
     diff = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
-    return FileUpdate(path=path, kind="add" if old is None else "modify", diff=diff)
+    return items.FileUpdate(path=path, kind="add" if old is None else "modify", diff=diff)
 
 
-def _patched(files: list[Json], patch: str) -> list[FileUpdate]:
+def _patched(files: list[Json], patch: str) -> list[items.FileUpdate]:
     """Version 2: what happened to which file, and a patch of git's for all of them."""
     kinds: dict[str, Literal["add", "modify", "delete"]] = {"add": "add", "copy": "add", "delete": "delete"}
     parts = [part for part in re.split(r"(?m)^(?=diff --git )", patch) if part.strip()]
-    updates: list[FileUpdate] = []
+    updates: list[items.FileUpdate] = []
     for number, file in enumerate(files):
         match file:
             case {"operation": str(operation), "path": str(path)}:
                 diff = patch if len(files) == 1 else parts[number] if len(parts) == len(files) else ""
-                updates.append(FileUpdate(path=path, kind=kinds.get(operation, "modify"), diff=diff))
+                updates.append(items.FileUpdate(path=path, kind=kinds.get(operation, "modify"), diff=diff))
             case _:
                 pass
     return updates

@@ -5,35 +5,18 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
+from hames.domain import items
 from hames.domain.approvals import CallMcp, ChangeFiles, Elicit, Intent, RunCommand
 from hames.domain.ids import CallId, ItemId
-from hames.domain.items import (
-    AgentMessage,
-    CommandExecution,
-    Compaction,
-    FileChange,
-    FileUpdate,
-    Item,
-    ItemStatus,
-    McpToolCall,
-    Plan,
-    Reasoning,
-    Stream,
-    TextInput,
-    ToolCall,
-    ToolResult,
-    UserMessage,
-    WebSearch,
-)
 from hames.domain.json import Json
 
-STATUSES: dict[str, ItemStatus] = {
+STATUSES: dict[str, items.ItemStatus] = {
     "inProgress": "running",
     "completed": "completed",
     "failed": "failed",
     "declined": "declined",
 }
-DELTAS: dict[str, Stream] = {
+DELTAS: dict[str, items.Stream] = {
     "item/agentMessage/delta": "text",
     "item/reasoning/textDelta": "text",
     "item/reasoning/summaryTextDelta": "summary",
@@ -48,7 +31,7 @@ PART = "item/reasoning/summaryPartAdded"
 ELICITATION = "mcpServer/elicitation/request"
 
 
-def streamed(method: str, params: dict[str, Json]) -> tuple[Stream, str] | None:
+def streamed(method: str, params: dict[str, Json]) -> tuple[items.Stream, str] | None:
     """Which stream of the item grew, and by what."""
     stream = DELTAS.get(method)
     if method == PART:
@@ -59,7 +42,7 @@ def streamed(method: str, params: dict[str, Json]) -> tuple[Stream, str] | None:
     return (stream, delta) if stream is not None and isinstance(delta, str) else None
 
 
-def opened_item(theirs: dict[str, Json], item_id: ItemId, cwd: str = "") -> Item | None:
+def opened_item(theirs: dict[str, Json], item_id: ItemId, cwd: str = "") -> items.Item | None:
     """Our item for one of theirs that begins, in a thread that works in `cwd`.
 
     A kind of tomorrow is a tool call with everything in it.
@@ -67,19 +50,19 @@ def opened_item(theirs: dict[str, Json], item_id: ItemId, cwd: str = "") -> Item
     call_id = CallId(str(theirs.get("id", "")))
     match theirs.get("type"):
         case "userMessage":
-            return UserMessage(id=item_id, step=0, content=(TextInput(text=""),))
+            return items.UserMessage(id=item_id, step=0, content=(items.TextInput(text=""),))
         case "agentMessage":
-            return AgentMessage(id=item_id, step=1)
+            return items.AgentMessage(id=item_id, step=1)
         case "reasoning":
-            return Reasoning(id=item_id, step=1, provider="codex")
+            return items.Reasoning(id=item_id, step=1, provider="codex")
         case "commandExecution":
-            return CommandExecution(
+            return items.CommandExecution(
                 id=item_id, step=1, call_id=call_id, command=_text(theirs, "command"), cwd=_text(theirs, "cwd")
             )
         case "fileChange":
-            return FileChange(id=item_id, step=1, call_id=call_id, changes=changes(theirs, cwd))
+            return items.FileChange(id=item_id, step=1, call_id=call_id, changes=changes(theirs, cwd))
         case "mcpToolCall":
-            return McpToolCall(
+            return items.McpToolCall(
                 id=item_id,
                 step=1,
                 call_id=call_id,
@@ -88,30 +71,32 @@ def opened_item(theirs: dict[str, Json], item_id: ItemId, cwd: str = "") -> Item
                 arguments=theirs.get("arguments"),
             )
         case "webSearch":
-            return WebSearch(id=item_id, step=1, query=_text(theirs, "query"))
+            return items.WebSearch(id=item_id, step=1, query=_text(theirs, "query"))
         case "contextCompaction":
-            return Compaction(id=item_id, step=1)
+            return items.Compaction(id=item_id, step=1)
         case "plan":
-            return Plan(id=item_id, step=1, call_id=call_id)
+            return items.Plan(id=item_id, step=1, call_id=call_id)
         case kind if kind in SILENT:
             return None
         case kind:
             arguments = {name: value for name, value in theirs.items() if name not in ("id", "type")}
-            return ToolCall(id=item_id, step=1, call_id=call_id, name=f"codex:{kind}", arguments=arguments)
+            return items.ToolCall(id=item_id, step=1, call_id=call_id, name=f"codex:{kind}", arguments=arguments)
 
 
-def completed_item(theirs: dict[str, Json], item: Item, cwd: str = "") -> tuple[Item, Stream | Literal[""], str]:
+def completed_item(
+    theirs: dict[str, Json], item: items.Item, cwd: str = ""
+) -> tuple[items.Item, items.Stream | Literal[""], str]:
     """How it ended, and what its stream holds in all: whoever heard less is told the rest."""
     status = STATUSES.get(_text(theirs, "status"), "completed")
     if status == "running":
         status = "interrupted"
     match item:
-        case AgentMessage():
+        case items.AgentMessage():
             return replace(item, status="completed"), "text", _text(theirs, "text")
-        case Reasoning():
+        case items.Reasoning():
             summary, content = _lines(theirs.get("summary")), _lines(theirs.get("content"))
             return replace(item, status="completed"), ("text" if content else "summary"), content or summary
-        case CommandExecution():
+        case items.CommandExecution():
             output = _text(theirs, "aggregatedOutput")
             code = theirs.get("exitCode")
             duration = theirs.get("durationMs")
@@ -120,42 +105,42 @@ def completed_item(theirs: dict[str, Json], item: Item, cwd: str = "") -> tuple[
                 status=status,
                 exit_code=code if isinstance(code, int) else None,
                 duration_ms=duration if isinstance(duration, int) else None,
-                result=ToolResult(text=output or f"[exit code {code}]", failed=status != "completed"),
+                result=items.ToolResult(text=output or f"[exit code {code}]", failed=status != "completed"),
             )
             return done, "output", output
-        case FileChange():
+        case items.FileChange():
             made = changes(theirs, cwd)
-            result = ToolResult(text=f"{len(made)} files", failed=status != "completed")
+            result = items.ToolResult(text=f"{len(made)} files", failed=status != "completed")
             whole = "".join(change.diff for change in made)
             return replace(item, status=status, changes=made, result=result), "output", whole
-        case McpToolCall():
+        case items.McpToolCall():
             text, structured = _mcp_result(theirs)
-            result = ToolResult(text=text, failed=status != "completed")
+            result = items.ToolResult(text=text, failed=status != "completed")
             return replace(item, status=status, structured=structured, result=result), "", ""
-        case Compaction():
+        case items.Compaction():
             return replace(item, status="completed"), "", ""
-        case WebSearch():
+        case items.WebSearch():
             return replace(item, status="completed", query=_text(theirs, "query") or item.query), "", ""
-        case Plan():
-            return replace(item, status="completed", result=ToolResult(text="ok")), "text", _text(theirs, "text")
-        case ToolCall():
-            return replace(item, status=status, result=ToolResult(text="", failed=status != "completed")), "", ""
+        case items.Plan():
+            return replace(item, status="completed", result=items.ToolResult(text="ok")), "text", _text(theirs, "text")
+        case items.ToolCall():
+            return replace(item, status=status, result=items.ToolResult(text="", failed=status != "completed")), "", ""
         case _:
             return item, "", ""
 
 
-def intent(method: str, params: dict[str, Json], item: Item | None, cwd: str = "") -> Intent | None:
+def intent(method: str, params: dict[str, Json], item: items.Item | None, cwd: str = "") -> Intent | None:
     """What one of Codex's questions is about."""
-    if method == "item/commandExecution/requestApproval" and isinstance(item, CommandExecution):
+    if method == "item/commandExecution/requestApproval" and isinstance(item, items.CommandExecution):
         command = params.get("command")
         return RunCommand(
             command=command if isinstance(command, str) else item.command,
             cwd=_text(params, "cwd") or item.cwd,
             why=_text(params, "reason"),
         )
-    if method == "item/fileChange/requestApproval" and isinstance(item, FileChange):
+    if method == "item/fileChange/requestApproval" and isinstance(item, items.FileChange):
         return ChangeFiles(changes=changes(params, cwd) or item.changes)
-    if isinstance(item, McpToolCall) and asks_for_mcp(method, params):
+    if isinstance(item, items.McpToolCall) and asks_for_mcp(method, params):
         return CallMcp(server=item.server, tool=item.tool, arguments=item.arguments)
     return None
 
@@ -175,14 +160,14 @@ def elicited(params: dict[str, Json]) -> Elicit | None:
     return Elicit(server=server, message=message, schema=schema) if isinstance(schema, dict) else None
 
 
-def changes(theirs: dict[str, Json], cwd: str = "") -> tuple[FileUpdate, ...]:
+def changes(theirs: dict[str, Json], cwd: str = "") -> tuple[items.FileUpdate, ...]:
     found = theirs.get("changes")
     if not isinstance(found, list):
         return ()
     return tuple(_change(one, cwd) for one in found if isinstance(one, dict))
 
 
-def _change(theirs: dict[str, Json], cwd: str) -> FileUpdate:
+def _change(theirs: dict[str, Json], cwd: str) -> items.FileUpdate:
     """Of a file that comes or goes Codex tells the text, and of one that changes the hunks alone."""
     path, kind, told = _text(theirs, "path"), _kind(theirs.get("kind")), _text(theirs, "diff")
     name = path.removeprefix(f"{cwd.rstrip('/')}/").removeprefix("/")
@@ -193,7 +178,7 @@ def _change(theirs: dict[str, Json], cwd: str) -> FileUpdate:
             diff = f"--- a/{name}\n+++ /dev/null\n{_whole('-', told)}"
         case "modify":
             diff = f"--- a/{name}\n+++ b/{name}\n{told}"
-    return FileUpdate(path=path, kind=kind, diff=diff)
+    return items.FileUpdate(path=path, kind=kind, diff=diff)
 
 
 def _whole(sign: Literal["+", "-"], text: str) -> str:

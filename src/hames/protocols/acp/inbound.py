@@ -8,26 +8,18 @@ from typing import TypeVar
 import msgspec
 
 from hames.codecs.jsonrpc_peer import Params
-from hames.domain.commands import (
-    CompactThread,
-    CreateThread,
-    ForkThread,
-    ListThreads,
-    ResumeThread,
-    ReviewTarget,
-    StartReview,
-    SubmitPrompt,
-    split_reviewer,
-)
+from hames.domain import commands
 from hames.domain.errors import InvalidCommand
 from hames.domain.ids import ThreadId
 from hames.domain.items import TextInput
 from hames.domain.json import Json
 from hames.domain.options import Overrides, ThreadServer
 from hames.domain.value import Value
+from hames.protocols.acp.client_features import ClientFeatures
 from hames.protocols.acp.content import read_prompt
+from hames.protocols.acp.listing import CURSOR
 from hames.protocols.acp.messages import v1 as m
-from hames.protocols.acp.outbound import COMMANDS, CURSOR, ClientFeatures
+from hames.protocols.acp.outbound import COMMANDS
 from hames.protocols.acp.permissions import ElicitationModes
 
 V = TypeVar("V", bound=Value)
@@ -40,7 +32,7 @@ class OpenSession(Value):
     """A request that opens a thread that is there already."""
 
     thread_id: ThreadId
-    resume: ResumeThread | None
+    resume: commands.ResumeThread | None
     """What changes the thread's settings first."""
     replay: bool
     after: int | None = None
@@ -65,16 +57,19 @@ def protocol_version(params: Params) -> int:
     return 2 if asked >= 2 else 1
 
 
-def client_features(params: Params) -> ClientFeatures:
-    """What is malformed is not offered, and nothing more: a later version may have another shape for it."""
+def client_features(params: Params, version: int) -> ClientFeatures:
+    """What is malformed is not offered, and nothing more: a later version may have another shape for it.
+
+    Version 2 has notices and compaction for every client.
+    """
     told = params.get("clientCapabilities" if "clientCapabilities" in params else "capabilities")
     elicitation = _at(told, "elicitation")
     return ClientFeatures(
         read_files=_at(told, "fs", "readTextFile") is True,
         write_files=_at(told, "fs", "writeTextFile") is True,
         terminals=_at(told, "terminal") is True,
-        notices=isinstance(_at(told, "session", "notices"), dict),
-        compaction=isinstance(_at(told, "session", "compaction"), dict),
+        notices=version == 2 or isinstance(_at(told, "session", "notices"), dict),
+        compaction=version == 2 or isinstance(_at(told, "session", "compaction"), dict),
         terminal_output=_at(told, "_meta", "terminal_output") is True,
         terminal_login=_at(told, "auth", "terminal") is True or isinstance(_at(told, "auth", "terminal"), dict),
         elicitation=ElicitationModes(
@@ -104,12 +99,12 @@ def cancelled_call(params: Params) -> tuple[ThreadId, str]:
     return session_id(params), named
 
 
-def new_session(params: Params) -> CreateThread:
-    return CreateThread(overrides=_place(params, needs_cwd=True))
+def new_session(params: Params) -> commands.CreateThread:
+    return commands.CreateThread(overrides=_place(params, needs_cwd=True))
 
 
-def fork_session(params: Params) -> ForkThread:
-    return ForkThread(thread_id=session_id(params), overrides=_place(params, needs_cwd=False))
+def fork_session(params: Params) -> commands.ForkThread:
+    return commands.ForkThread(thread_id=session_id(params), overrides=_place(params, needs_cwd=False))
 
 
 def open_session(params: Params, *, replay: bool) -> OpenSession:
@@ -125,19 +120,19 @@ def open_session(params: Params, *, replay: bool) -> OpenSession:
     after = _at(params, "_meta", CURSOR, "seq")
     if after is not None and (not isinstance(after, int) or isinstance(after, bool) or after < 0):
         raise InvalidCommand(f"_meta.{CURSOR}.seq: must be a number")
-    resume = ResumeThread(thread_id=thread_id, overrides=overrides) if overrides != Overrides() else None
+    resume = commands.ResumeThread(thread_id=thread_id, overrides=overrides) if overrides != Overrides() else None
     return OpenSession(thread_id=thread_id, resume=resume, replay=replay or after is not None, after=after)
 
 
-def list_sessions(params: Params) -> tuple[ListThreads, str | None]:
+def list_sessions(params: Params) -> tuple[commands.ListThreads, str | None]:
     """The command, and the directory whose sessions are wanted."""
     given = read(params, m.ListSessionsRequest)
     if given.cwd is not None:
         _directory(given.cwd, "cwd")
-    return ListThreads(limit=PAGE, cursor=given.cursor), given.cwd
+    return commands.ListThreads(limit=PAGE, cursor=given.cursor), given.cwd
 
 
-def prompt(params: Params) -> SubmitPrompt | CompactThread | StartReview:
+def prompt(params: Params) -> commands.SubmitPrompt | commands.CompactThread | commands.StartReview:
     given = read(params, m.PromptRequest)
     thread_id = session_id(params)
     content = read_prompt(given.prompt)
@@ -148,15 +143,17 @@ def prompt(params: Params) -> SubmitPrompt | CompactThread | StartReview:
                 return _command(thread_id, name, rest.strip())
         case _:
             pass
-    return SubmitPrompt(thread_id=thread_id, content=content)
+    return commands.SubmitPrompt(thread_id=thread_id, content=content)
 
 
-def _command(thread_id: ThreadId, name: str, rest: str) -> CompactThread | StartReview:
+def _command(thread_id: ThreadId, name: str, rest: str) -> commands.CompactThread | commands.StartReview:
     if name == "compact":
-        return CompactThread(thread_id=thread_id)
-    reviewer, rest = split_reviewer(rest)
-    target = ReviewTarget(kind="custom", text=rest) if rest else ReviewTarget(kind="uncommittedChanges")
-    return StartReview(thread_id=thread_id, target=target, reviewer=reviewer)
+        return commands.CompactThread(thread_id=thread_id)
+    reviewer, rest = commands.split_reviewer(rest)
+    target = (
+        commands.ReviewTarget(kind="custom", text=rest) if rest else commands.ReviewTarget(kind="uncommittedChanges")
+    )
+    return commands.StartReview(thread_id=thread_id, target=target, reviewer=reviewer)
 
 
 def typed(params: Params) -> str:

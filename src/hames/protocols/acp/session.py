@@ -20,6 +20,7 @@ from hames.codecs.jsonrpc_peer import (
 )
 from hames.codecs.jsontext import encode
 from hames.codecs.lines import Line
+from hames.domain import events
 from hames.domain.commands import (
     ChangeSettings,
     DeleteThread,
@@ -29,16 +30,6 @@ from hames.domain.commands import (
     ThreadPage,
 )
 from hames.domain.errors import HarnessError, InvalidCommand, UnknownMethod
-from hames.domain.events import (
-    ApprovalRequested,
-    ApprovalResolved,
-    ItemStarted,
-    Noticed,
-    PromptRemoved,
-    QueueHeld,
-    SettingsChanged,
-    TurnEnded,
-)
 from hames.domain.ids import ItemId, PromptId, ThreadId, TurnId
 from hames.domain.items import TextInput, UserMessage
 from hames.domain.json import Json
@@ -46,11 +37,13 @@ from hames.domain.options import Settings
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.ports import ClientToolCall, Models
 from hames.protocols.acp import inbound
+from hames.protocols.acp.endings import stop_reason, turn_failure
 from hames.protocols.acp.errors import REQUEST_CANCELLED, turn_error_code
+from hames.protocols.acp.listing import cursor, session_page
 from hames.protocols.acp.messages import v1 as m1
 from hames.protocols.acp.messages import v2 as m2
 from hames.protocols.acp.options import OptionMenu, mode_overrides
-from hames.protocols.acp.outbound import Outbound, cursor, session_page, stop_reason, turn_failure
+from hames.protocols.acp.outbound import Outbound
 from hames.protocols.acp.output import AcpOutput
 from hames.protocols.acp.prompts import OwnPrompt, OwnPrompts, is_first_message
 from hames.protocols.acp.questions import ClientQuestions
@@ -196,7 +189,7 @@ class AcpSession(AcpOutput):
             return []
         version = inbound.protocol_version(request.params)
         outbound = OutboundV2 if version == 2 else OutboundV1
-        out = outbound(OptionMenu(self._models), inbound.client_features(request.params))
+        out = outbound(OptionMenu(self._models), inbound.client_features(request.params, version))
         self._answer(request, out.initialize_result(__version__))
         self._out = out
         return []
@@ -277,7 +270,7 @@ class AcpSession(AcpOutput):
                 except HarnessError as error:
                     self._refuse(request, error)
             case "session/set_config_option", ThreadState():
-                self._answer(request, self._out.options(outcome))
+                self._answer(request, {"configOptions": self._out.options(outcome)})
             case "session/close", _:
                 pass  # answered when the turn has ended
             case "tool_call/cancel" | "terminal/cancel", ThreadState():
@@ -352,32 +345,34 @@ class AcpSession(AcpOutput):
         thread_id, event = change.record.thread_id, change.record.event
         own = False
         match event:
-            case ItemStarted(turn_id=turn_id, item=UserMessage(client_id=client_id)):
+            case events.ItemStarted(turn_id=turn_id, item=UserMessage(client_id=client_id)):
                 if client_id is not None and (waiting := self._prompts.queued.pop(PromptId(client_id), None)):
                     turn = change.after.turn(turn_id)
                     assert turn is not None
                     self._begun(waiting.request, turn, thread_id)
                 own = turn_id in self._prompts.running and is_first_message(change, turn_id)
-            case SettingsChanged(settings=settings):
+            case events.SettingsChanged(settings=settings):
                 self._threads[thread_id] = settings
-            case ApprovalResolved(approval_id=approval_id):
+            case events.ApprovalResolved(approval_id=approval_id):
                 self._questions.withdraw(approval_id)
             case _:
                 pass
         self._update(thread_id, self._out.project(change, own=own))
         match event:
-            case ApprovalRequested():
+            case events.ApprovalRequested():
                 self._ask_permissions(change.after)
-            case PromptRemoved(prompt_id=prompt_id) if change.before.running is not None or change.before.queue_held:
+            case events.PromptRemoved(prompt_id=prompt_id) if (
+                change.before.running is not None or change.before.queue_held
+            ):
                 if waiting := self._prompts.queued.pop(prompt_id, None):  # taken back, and not started
                     self._answer_cancelled(waiting.request)
-            case QueueHeld(held=True):  # nobody would start it before somebody else sends a prompt
+            case events.QueueHeld(held=True):  # nobody would start it before somebody else sends a prompt
                 self._later += self._drop(self._prompts.queued_on(thread_id))
-            case Noticed(name="prompt_dropped", message=message):
+            case events.Noticed(name="prompt_dropped", message=message):
                 for prompt_id in self._prompts.queued_on(thread_id):
                     if all(one.id != prompt_id for one in change.after.queue):
                         self._refuse(self._prompts.queued.pop(prompt_id).request, InvalidCommand(message))
-            case TurnEnded(turn_id=turn_id):
+            case events.TurnEnded(turn_id=turn_id):
                 self._turn_ended(change, turn_id)
             case _:
                 pass

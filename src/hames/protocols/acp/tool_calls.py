@@ -3,19 +3,9 @@
 from collections.abc import Iterator
 from typing import assert_never
 
+from hames.domain import items
 from hames.domain.errors import InvalidCommand, NotFound
 from hames.domain.ids import ItemId
-from hames.domain.items import (
-    Artifact,
-    CommandExecution,
-    FileChange,
-    FileUpdate,
-    McpToolCall,
-    Plan,
-    ToolCall,
-    ToolItem,
-    WebSearch,
-)
 from hames.domain.json import Json
 from hames.domain.state import ThreadState
 from hames.domain.value import Value
@@ -49,24 +39,24 @@ class ToolView(Value):
     raw_input: Json = None
 
 
-def tool_view(item: ToolItem) -> ToolView:
+def tool_view(item: items.ToolItem) -> ToolView:
     match item:
-        case CommandExecution(command=command, cwd=cwd):
+        case items.CommandExecution(command=command, cwd=cwd):
             raw = {"command": command, "cwd": cwd}
             return ToolView(title=_title(command), name="shell", kind="execute", raw_input=raw)
-        case FileChange(changes=changes):
+        case items.FileChange(changes=changes):
             kind = "delete" if changes and all(one.kind == "delete" for one in changes) else "edit"
             places = [ToolCallLocation(path=one.path, line=_first_line(one)) for one in changes]
             return ToolView(title=_title(_changed(changes)), name="edit", kind=kind, locations=places)
-        case McpToolCall(server=server, tool=tool, arguments=arguments):
+        case items.McpToolCall(server=server, tool=tool, arguments=arguments):
             title = f"{server}: {tool}"
             return ToolView(title=title, name=f"{server}/{tool}", kind="other", raw_input=arguments)
-        case WebSearch(query=query):
+        case items.WebSearch(query=query):
             title = _title(f"Search the web: {query}")
             return ToolView(title=title, name="web_search", kind="fetch", raw_input={"query": query})
-        case Plan():
-            return ToolView(title="Plan", name="plan", kind="think")
-        case ToolCall(name=name, arguments=arguments):
+        case items.Plan():
+            return ToolView(title="items.Plan", name="plan", kind="think")
+        case items.ToolCall(name=name, arguments=arguments):
             return ToolView(
                 title=_title(_called(name, arguments)),
                 name=name,
@@ -74,7 +64,7 @@ def tool_view(item: ToolItem) -> ToolView:
                 locations=_places(arguments),
                 raw_input=arguments,
             )
-        case Artifact(path=path, title=title):
+        case items.Artifact(path=path, title=title):
             places = [ToolCallLocation(path=path)]
             return ToolView(title=_title(title or path), name="artifact", kind="other", locations=places)
         case _ as never:
@@ -87,7 +77,7 @@ def check_cancel(state: ThreadState, item_id: str) -> None:
     None of our calls says that it can be cancelled by itself (`capabilities.cancel`), so only one that has ended can.
     """
     item = state.item(ItemId(item_id))
-    if not isinstance(item, ToolItem):
+    if not isinstance(item, items.ToolItem):
         raise NotFound(f"no tool call {item_id!r} in this session")
     if item.status == "running":
         raise InvalidCommand("this call cannot be cancelled by itself; use session/cancel")
@@ -98,7 +88,7 @@ def _title(text: str) -> str:
     return text if len(text) <= TITLE_CHARS else f"{text[:TITLE_CHARS]}…"
 
 
-def _changed(changes: tuple[FileUpdate, ...]) -> str:
+def _changed(changes: tuple[items.FileUpdate, ...]) -> str:
     """
     >>> _changed((FileUpdate(path="/w/a.py", kind="modify", diff=""),))
     'Edit /w/a.py'
@@ -133,7 +123,7 @@ def _places(arguments: Json) -> list[ToolCallLocation] | None:
             return None
 
 
-def _first_line(change: FileUpdate) -> int | None:
+def _first_line(change: items.FileUpdate) -> int | None:
     """
     >>> _first_line(FileUpdate(path="/a", kind="modify", diff="--- a/a\\n+++ b/a\\n@@ -3,2 +4,2 @@\\n x\\n"))
     4
@@ -145,7 +135,7 @@ def _first_line(change: FileUpdate) -> int | None:
     return int(line) if line.isdigit() and int(line) > 0 else None
 
 
-def diffs(change: FileUpdate) -> Iterator[Diff]:
+def diffs(change: items.FileUpdate) -> Iterator[Diff]:
     """A unified diff as v1 has it: the text before and after, one pair for each hunk.
 
     >>> list(diffs(FileUpdate(path="/a", kind="modify", diff="--- a/a\\n+++ b/a\\n@@ -1,2 +1,2 @@\\n a\\n-b\\n+c\\n")))
@@ -186,15 +176,15 @@ def _hunks(diff: str) -> list[tuple[str, str]]:
     return [("".join(old), "".join(new)) for old, new in hunks]
 
 
-def git_patch(changes: tuple[FileUpdate, ...]) -> str:
+def git_patch(changes: tuple[items.FileUpdate, ...]) -> str:
     return "".join(one.diff if one.diff.endswith("\n") or not one.diff else f"{one.diff}\n" for one in changes)
 
 
-def raw_output(item: ToolItem) -> Json:
+def raw_output(item: items.ToolItem) -> Json:
     match item:
-        case CommandExecution(exit_code=int(code)):
+        case items.CommandExecution(exit_code=int(code)):
             return {"exitCode": code}
-        case McpToolCall(structured=structured):
+        case items.McpToolCall(structured=structured):
             return structured
         case _:
             return None

@@ -12,21 +12,13 @@ from msgspec.structs import replace
 
 from hames.codecs.jsontext import encode
 from hames.codecs.sse import event
+from hames.domain import items
 from hames.domain.approvals import Approval, Elicit
 from hames.domain.commands import ListThreads, ReadThread, ThreadPage
 from hames.domain.errors import HarnessError, NotFound
 from hames.domain.events import ItemCompleted, ItemDelta, ItemStarted
 from hames.domain.grants import grant_for
 from hames.domain.ids import ItemId, ThreadId
-from hames.domain.items import (
-    AgentMessage,
-    Item,
-    Reasoning,
-    ToolCall,
-    ToolItem,
-    UserMessage,
-    reason_of,
-)
 from hames.domain.json import Json
 from hames.domain.options import Overrides
 from hames.domain.state import Change, ThreadState, Turn, is_voided
@@ -87,7 +79,7 @@ class AguiSession(RunSession):
             for turn in state.turns
             if turn.status in ("running", "completed")
             for item in turn.items
-            if isinstance(item, UserMessage) and item.client_id
+            if isinstance(item, items.UserMessage) and item.client_id
             for number, one in enumerate(self.request.new, 1)
             if one.id == item.client_id
         }
@@ -155,23 +147,23 @@ class AguiSession(RunSession):
                 self._start_item(item)
             case ItemDelta(item_id=item_id, stream=stream, text=text):
                 item = change.after.item(item_id)
-                if isinstance(item, AgentMessage) or (isinstance(item, Reasoning) and stream == "summary"):
+                if isinstance(item, items.AgentMessage) or (isinstance(item, items.Reasoning) and stream == "summary"):
                     self._extend(item, text)
             case ItemCompleted(item=item):
                 self._complete(item)
             case _:
                 pass
 
-    def _start_item(self, item: Item) -> None:
+    def _start_item(self, item: items.Item) -> None:
         match item:
-            case AgentMessage():
+            case items.AgentMessage():
                 self._open[item.id] = 0
                 self._emit("TEXT_MESSAGE_START", messageId=item.id, role="assistant")
-            case Reasoning():
+            case items.Reasoning():
                 self._open[item.id] = 0
                 self._emit("REASONING_START", messageId=item.id)
                 self._emit("REASONING_MESSAGE_START", messageId=item.id, role="reasoning")
-            case _ if isinstance(item, ToolItem):
+            case _ if isinstance(item, items.ToolItem):
                 self._open[item.id] = 0
                 self._call(_call_id(item), tool_name(item), tool_arguments(item))
             case _:
@@ -182,50 +174,50 @@ class AguiSession(RunSession):
         self._emit("TOOL_CALL_ARGS", toolCallId=call_id, delta=arguments_text(arguments))
         self._emit("TOOL_CALL_END", toolCallId=call_id)
 
-    def _extend(self, item: Item, text: str) -> None:
+    def _extend(self, item: items.Item, text: str) -> None:
         if item.id not in self._open or not text:
             return
         self._open[item.id] += len(text)
-        kind = "TEXT_MESSAGE_CONTENT" if isinstance(item, AgentMessage) else "REASONING_MESSAGE_CONTENT"
+        kind = "TEXT_MESSAGE_CONTENT" if isinstance(item, items.AgentMessage) else "REASONING_MESSAGE_CONTENT"
         self._emit(kind, messageId=item.id, delta=text)
 
-    def _complete(self, item: Item) -> None:
-        if isinstance(item, UserMessage):
+    def _complete(self, item: items.Item) -> None:
+        if isinstance(item, items.UserMessage):
             return
         if item.id not in self._open and not self._is_told(item):
             self._start_item(item)
         sent = self._open.pop(item.id, None)
         match item:
-            case AgentMessage(text=text):
+            case items.AgentMessage(text=text):
                 self._open[item.id] = sent or 0
                 self._extend(item, text[sent or 0 :])
                 del self._open[item.id]
                 self._emit("TEXT_MESSAGE_END", messageId=item.id)
-            case Reasoning():
+            case items.Reasoning():
                 self._open[item.id] = sent or 0
                 self._extend(item, (item.summary or item.text)[sent or 0 :])
                 del self._open[item.id]
                 self._emit("REASONING_MESSAGE_END", messageId=item.id)
                 self._emit("REASONING_END", messageId=item.id)
-            case _ if isinstance(item, ToolItem) and not self._is_frontend(item):
+            case _ if isinstance(item, items.ToolItem) and not self._is_frontend(item):
                 content = tool_text(item)
                 name = f"{item.id}-result"
                 self._emit("TOOL_CALL_RESULT", messageId=name, toolCallId=_call_id(item), content=content, role="tool")
             case _:
                 pass  # the client has the results of its own tools
 
-    def _is_told(self, item: Item) -> bool:
+    def _is_told(self, item: items.Item) -> bool:
         """Whether it was started in the run before, which finished with it."""
         turn = self.state.running if self.state is not None else None
         return turn is not None and any(one.id == item.id for one in turn.items[: self.first_item])
 
-    def _is_frontend(self, item: ToolItem) -> bool:
+    def _is_frontend(self, item: items.ToolItem) -> bool:
         own = {tool.name for tool in self.state.settings.client_tools} if self.state is not None else set[str]()
-        return isinstance(item, ToolCall) and item.name in own
+        return isinstance(item, items.ToolCall) and item.name in own
 
     # -- the end of a run
 
-    def called(self, calls: Sequence[ToolCall]) -> None:
+    def called(self, calls: Sequence[items.ToolCall]) -> None:
         for call in calls:
             if not call.id:  # not started here; the client carries it out at once
                 self._call(call.call_id, call.name, call.arguments)
@@ -300,20 +292,20 @@ def interrupt(approval: Approval, state: ThreadState) -> Json:
         "responseSchema": schema,
         "metadata": {"intent": intent_members(approval.intent)},
     }
-    return {**found, "toolCallId": _call_id(item)} if isinstance(item, ToolItem) else found
+    return {**found, "toolCallId": _call_id(item)} if isinstance(item, items.ToolItem) else found
 
 
 def _can_last(approval: Approval) -> bool:
     return not isinstance(approval.intent, Elicit) and grant_for(approval.intent) is not None
 
 
-def _call_id(item: ToolItem) -> str:
+def _call_id(item: items.ToolItem) -> str:
     return item.call_id or item.id
 
 
-def tool_text(item: ToolItem) -> str:
+def tool_text(item: items.ToolItem) -> str:
     text = getattr(item, "output", "") or (item.result.text if item.result is not None else "")
-    return reason_of(item) or text
+    return items.reason_of(item) or text
 
 
 def _usage(before: dict[str, Usage], state: ThreadState | None) -> list[Json]:
@@ -346,13 +338,13 @@ def thread_messages(turns: Sequence[Turn]) -> list[Json]:
     for turn in turns:
         for item in turn.items:
             match item:
-                case UserMessage(content=content):
+                case items.UserMessage(content=content):
                     messages.append({"id": item.id, "role": "user", "content": prompt_text(content)})
-                case AgentMessage(text=text) if not is_voided(turn, item):
+                case items.AgentMessage(text=text) if not is_voided(turn, item):
                     messages.append({"id": item.id, "role": "assistant", "content": text})
-                case Reasoning():
+                case items.Reasoning():
                     messages.append({"id": item.id, "role": "reasoning", "content": item.summary or item.text})
-                case _ if isinstance(item, ToolItem):
+                case _ if isinstance(item, items.ToolItem):
                     made = {"name": tool_name(item), "arguments": arguments_text(tool_arguments(item))}
                     call = {"id": _call_id(item), "type": "function", "function": made}
                     messages.append({"id": item.id, "role": "assistant", "toolCalls": [call]})

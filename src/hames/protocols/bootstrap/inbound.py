@@ -6,16 +6,7 @@ import msgspec
 from msgspec import UNSET
 
 from hames.codecs.jsonrpc_peer import Params
-from hames.domain.commands import (
-    Command,
-    CreateThread,
-    InterruptTurn,
-    ListThreads,
-    ReadThread,
-    ResolveApproval,
-    StartTurn,
-    UndoTurn,
-)
+from hames.domain import commands
 from hames.domain.errors import InvalidCommand, UnknownMethod
 from hames.domain.ids import ApprovalId, ThreadId, TurnId
 from hames.domain.items import FileInput, ImageInput, LocalImageInput, TextInput, UserInput
@@ -38,7 +29,7 @@ class Initialize(Value):
     client: str = ""
 
 
-def decode(method: str, params: Params) -> Command | Initialize:
+def decode(method: str, params: Params) -> commands.Command | Initialize:
     match method:
         case "initialize":
             info = _read(params, messages.InitializeParams).client_info
@@ -46,18 +37,18 @@ def decode(method: str, params: Params) -> Command | Initialize:
         case "thread.create":
             return _create(_read(params, messages.ThreadCreateParams))
         case "thread.list":
-            return ListThreads(limit=EVERY_THREAD, archived=None)
+            return commands.ListThreads(limit=EVERY_THREAD, archived=None)
         case "thread.get":
-            return ReadThread(thread_id=ThreadId(_read(params, messages.ThreadGetParams).thread_id))
+            return commands.ReadThread(thread_id=ThreadId(_read(params, messages.ThreadGetParams).thread_id))
         case "thread.undo":
             return _undo(_read(params, undo.ThreadUndoParams))
         case "turn.start":
             return _start(_read(params, messages.TurnStartParams))
         case "turn.cancel":
-            return InterruptTurn(thread_id=ThreadId(_read(params, messages.TurnCancelParams).thread_id))
+            return commands.InterruptTurn(thread_id=ThreadId(_read(params, messages.TurnCancelParams).thread_id))
         case "approval.respond":
             answer = _read(params, messages.ApprovalRespondParams)
-            return ResolveApproval(
+            return commands.ResolveApproval(
                 approval_id=ApprovalId(answer.request_id),
                 decision=answer.decision,
                 content=answer.content,
@@ -74,17 +65,17 @@ def _read(params: Params, shape: type[V]) -> V:
         raise InvalidCommand(str(why)) from None
 
 
-def _create(params: messages.ThreadCreateParams) -> CreateThread:
+def _create(params: messages.ThreadCreateParams) -> commands.CreateThread:
     directory = params.directory
     if directory is not UNSET and (not directory.startswith("/") or "\0" in directory):
         raise InvalidCommand("directory must be an absolute path - at `$.directory`")
-    return CreateThread(
+    return commands.CreateThread(
         title="" if params.title is UNSET else params.title,
         overrides=with_instructions(Overrides(cwd=None if directory is UNSET else directory), params),
     )
 
 
-def _start(params: messages.TurnStartParams) -> StartTurn:
+def _start(params: messages.TurnStartParams) -> commands.StartTurn:
     content = [_part(part) for part in params.input]
     said = tuple(part for part in content if not (isinstance(part, TextInput) and not part.text.strip()))
     if not said:
@@ -92,7 +83,7 @@ def _start(params: messages.TurnStartParams) -> StartTurn:
     model = params.model
     if model is not UNSET and not (model.provider_id and model.model_id):
         raise InvalidCommand("providerID and modelID must not be empty - at `$.model`")
-    return StartTurn(
+    return commands.StartTurn(
         thread_id=ThreadId(params.thread_id),
         content=said,
         overrides=with_instructions(
@@ -106,8 +97,8 @@ def _start(params: messages.TurnStartParams) -> StartTurn:
     )
 
 
-def _undo(params: undo.ThreadUndoParams) -> UndoTurn:
-    return UndoTurn(
+def _undo(params: undo.ThreadUndoParams) -> commands.UndoTurn:
+    return commands.UndoTurn(
         thread_id=ThreadId(params.thread_id),
         turn_id=None if params.turn_id is UNSET else TurnId(params.turn_id),
         later=params.later,

@@ -19,16 +19,8 @@ from hames.codecs.jsonrpc_peer import (
 )
 from hames.codecs.jsontext import clipped, encode
 from hames.codecs.lines import Line
+from hames.domain import commands
 from hames.domain.approvals import Approval
-from hames.domain.commands import (
-    CreateThread,
-    DeleteThread,
-    InterruptTurn,
-    ListThreads,
-    ReadThread,
-    StartTurn,
-    ThreadPage,
-)
 from hames.domain.errors import HarnessError, InvalidCommand, NotFound, TurnNotFound
 from hames.domain.events import ApprovalRequested, ApprovalResolved, ItemCompleted, TurnEnded, TurnStarted
 from hames.domain.ids import ApprovalId, ThreadId, TurnId
@@ -152,13 +144,13 @@ class McpServerSession(Session):
                 return self._call(request, now)
             case "resources/list":
                 cursor = params.get("cursor")
-                command = ListThreads(cursor=cursor if isinstance(cursor, str) else None, limit=50)
+                command = commands.ListThreads(cursor=cursor if isinstance(cursor, str) else None, limit=50)
                 return [Execute(command=command, context=request)]
             case "resources/templates/list":
                 template = {"uriTemplate": uri_of("{threadId}"), "name": "thread", "mimeType": "text/markdown"}
                 self._lines.answer(request, {"resourceTemplates": [template], **CACHING})
             case "resources/read":
-                return [Execute(command=ReadThread(thread_id=thread_of(params.get("uri"))), context=request)]
+                return [Execute(command=commands.ReadThread(thread_id=thread_of(params.get("uri"))), context=request)]
             case "resources/subscribe":
                 return [Follow(thread_id=thread_of(params.get("uri")), can_answer=False, context=request)]
             case _:
@@ -204,19 +196,19 @@ class McpServerSession(Session):
         match call.arguments:
             case tools.StartArguments() as given:
                 overrides = tools.overrides_of(given, self._defaults)
-                return [Execute(command=CreateThread(title=given.title, overrides=overrides), context=call)]
+                return [Execute(command=commands.CreateThread(title=given.title, overrides=overrides), context=call)]
             case tools.ReplyArguments() as given:
                 return [self._follow(call, ThreadId(given.thread_id or given.conversation_id))]
             case tools.AnswerArguments(thread_id=thread_id):
                 return [self._follow(call, ThreadId(thread_id))]
             case tools.ThreadArguments(thread_id=thread_id) if call.tool == tools.INTERRUPT:
-                return [Execute(command=InterruptTurn(thread_id=ThreadId(thread_id)), context=call)]
+                return [Execute(command=commands.InterruptTurn(thread_id=ThreadId(thread_id)), context=call)]
             case tools.ThreadArguments(thread_id=thread_id):
                 if not call.arguments.wait_seconds:
-                    return [Execute(command=ReadThread(thread_id=ThreadId(thread_id)), context=call)]
+                    return [Execute(command=commands.ReadThread(thread_id=ThreadId(thread_id)), context=call)]
                 return [self._follow(call, ThreadId(thread_id))]
             case tools.ListArguments(search=search, limit=limit, cursor=cursor):
-                return [Execute(command=ListThreads(search=search, limit=limit, cursor=cursor), context=call)]
+                return [Execute(command=commands.ListThreads(search=search, limit=limit, cursor=cursor), context=call)]
 
     def _follow(self, call: OpenCall, thread_id: ThreadId) -> Follow:
         call.thread_id = thread_id
@@ -242,13 +234,13 @@ class McpServerSession(Session):
     def _interrupt_for(self, call: OpenCall) -> list[Action]:
         if call.tool == tools.STATUS or call.thread_id is None:
             return []
-        return [Execute(command=InterruptTurn(thread_id=call.thread_id, turn_id=call.turn_id))]
+        return [Execute(command=commands.InterruptTurn(thread_id=call.thread_id, turn_id=call.turn_id))]
 
     # -- outcomes
 
     def done(self, action: Execute, outcome: Outcome) -> Sequence[Action]:
         match action.context, outcome:
-            case JsonRpcRequest(method="resources/list") as request, ThreadPage():
+            case JsonRpcRequest(method="resources/list") as request, commands.ThreadPage():
                 self._lines.answer(request, {**resource_page(outcome), **CACHING})
             case JsonRpcRequest(method="resources/read") as request, ThreadState(id=thread_id):
                 text = thread_markdown(outcome)
@@ -265,10 +257,10 @@ class McpServerSession(Session):
             case tools.START, ThreadState(id=thread_id, settings=settings):
                 if why := tools.looser(self._defaults, settings):
                     self._finish(call, failure(why))
-                    return [Execute(command=DeleteThread(thread_id=thread_id))]
+                    return [Execute(command=commands.DeleteThread(thread_id=thread_id))]
                 if call.is_cancelled:
                     self._calls.remove(call)
-                    return [Execute(command=DeleteThread(thread_id=thread_id))]
+                    return [Execute(command=commands.DeleteThread(thread_id=thread_id))]
                 return [self._follow(call, thread_id)]
             case _, Turn(id=turn_id):
                 call.turn_id = turn_id
@@ -281,7 +273,7 @@ class McpServerSession(Session):
             case tools.STATUS, ThreadState():
                 last = outcome.turns[-1] if outcome.turns else None
                 self._finish(call, thread_result(outcome, last, can_answer=self.can_answer))
-            case tools.LIST, ThreadPage():
+            case tools.LIST, commands.ThreadPage():
                 self._finish(call, list_result(outcome))
             case tools.ANSWER, _:
                 pass  # answered when the turn ends, or asks again
@@ -311,7 +303,7 @@ class McpServerSession(Session):
                     return self._take_later()
                 content = (TextInput(text=given.prompt),)
                 schema = tools.output_schema_of(given)
-                command = StartTurn(thread_id=state.id, content=content, output_schema=schema)
+                command = commands.StartTurn(thread_id=state.id, content=content, output_schema=schema)
                 return [Execute(command=command, context=call)]
             case tools.AnswerArguments() as given if call.turn_id is None:
                 asked = next((one for one in state.approvals if one.id == given.approval_id), None)

@@ -1,17 +1,8 @@
 """The output of a response: its items in order, and the stream events that build them."""
 
+from hames.domain import items
 from hames.domain.approvals import Approval
 from hames.domain.ids import ItemId, ThreadId
-from hames.domain.items import (
-    AgentMessage,
-    Compaction,
-    Item,
-    Reasoning,
-    ToolCall,
-    ToolItem,
-    UserMessage,
-    reason_of,
-)
 from hames.domain.json import Json
 from hames.protocols.describe import approval_question, intent_members, tool_arguments, tool_name
 from hames.protocols.openai.conversation import item_name
@@ -31,8 +22,8 @@ class ResponseOutput:
         self._places: dict[ItemId, int] = {}
         self._lengths: dict[ItemId, int] = {}
 
-    def started(self, item: Item) -> Events:
-        if isinstance(item, UserMessage | Compaction) or self._is_clients(item):
+    def started(self, item: items.Item) -> Events:
+        if isinstance(item, items.UserMessage | items.Compaction) or self._is_clients(item):
             return []
         place = self._places[item.id] = len(self.items)
         self._lengths[item.id] = 0
@@ -41,47 +32,47 @@ class ResponseOutput:
         at = {"output_index": place, "item_id": shown["id"]}
         events: Events = [{"type": "response.output_item.added", "output_index": place, "item": _opened(shown)}]
         match item:
-            case AgentMessage():
+            case items.AgentMessage():
                 part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
                 events.append({"type": "response.content_part.added", **at, "content_index": 0, "part": part})
-            case Reasoning():
+            case items.Reasoning():
                 part = {"type": "summary_text", "text": ""}
                 events.append({"type": "response.reasoning_summary_part.added", **at, "summary_index": 0, "part": part})
             case _:
                 events.append({"type": "response.mcp_call.in_progress", **at})
         return events
 
-    def extended(self, item: Item, text: str) -> Events:
+    def extended(self, item: items.Item, text: str) -> Events:
         if item.id not in self._places:
             return []
         place = self._places[item.id]
         at = {"output_index": place, "item_id": self.items[place]["id"]}
         match item:
-            case AgentMessage():
+            case items.AgentMessage():
                 self._lengths[item.id] += len(text)
                 event = {"type": "response.output_text.delta", **at, "content_index": 0, "delta": text, "logprobs": []}
                 return [event]
-            case Reasoning():
+            case items.Reasoning():
                 self._lengths[item.id] += len(text)
                 return [{"type": "response.reasoning_summary_text.delta", **at, "summary_index": 0, "delta": text}]
             case _:
                 return []
 
-    def completed(self, item: Item) -> Events:
-        if isinstance(item, UserMessage | Compaction) or self._is_clients(item):
+    def completed(self, item: items.Item) -> Events:
+        if isinstance(item, items.UserMessage | items.Compaction) or self._is_clients(item):
             return []
         events = [] if item.id in self._places else self.started(item)
         place = self._places[item.id]
         shown = self.items[place] = output_item(item, self._own_tools.thread_id)
         at = {"output_index": place, "item_id": shown["id"]}
         match item:
-            case AgentMessage(text=text):
+            case items.AgentMessage(text=text):
                 if rest := text[self._lengths[item.id] :]:
                     events += self.extended(item, rest)
                 at["content_index"] = 0
                 events.append({"type": "response.output_text.done", **at, "text": text, "logprobs": []})
                 events.append({"type": "response.content_part.done", **at, "part": shown["content"][0]})
-            case Reasoning():
+            case items.Reasoning():
                 text = _reasoning_text(item)
                 if rest := text[self._lengths[item.id] :]:
                     events += self.extended(item, rest)
@@ -95,7 +86,7 @@ class ResponseOutput:
                 events += [done, {"type": f"response.mcp_call.{how}", **at}]
         return [*events, {"type": "response.output_item.done", "output_index": place, "item": shown}]
 
-    def called(self, call: ToolCall) -> Events:
+    def called(self, call: items.ToolCall) -> Events:
         """A call of the client's own tool."""
         place = len(self.items)
         shown = self._own_tools.output_item(call)
@@ -124,8 +115,8 @@ class ResponseOutput:
             {"type": "response.output_item.done", "output_index": place, "item": shown},
         ]
 
-    def _is_clients(self, item: Item) -> bool:
-        return isinstance(item, ToolCall) and item.name in self._own_tools
+    def _is_clients(self, item: items.Item) -> bool:
+        return isinstance(item, items.ToolCall) and item.name in self._own_tools
 
 
 def _opened(shown: dict[str, Json]) -> dict[str, Json]:
@@ -138,9 +129,9 @@ def _opened(shown: dict[str, Json]) -> dict[str, Json]:
             return {**shown, "output": None, "error": None, "status": "in_progress"}
 
 
-def output_item(item: Item, thread_id: ThreadId | None) -> dict[str, Json]:
+def output_item(item: items.Item, thread_id: ThreadId | None) -> dict[str, Json]:
     match item:
-        case AgentMessage(text=text):
+        case items.AgentMessage(text=text):
             part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
             status = "completed" if item.status == "completed" else "incomplete"
             return {
@@ -150,7 +141,7 @@ def output_item(item: Item, thread_id: ThreadId | None) -> dict[str, Json]:
                 "status": status,
                 "content": [part],
             }
-        case Reasoning():
+        case items.Reasoning():
             text = _reasoning_text(item)
             return {
                 "id": item_name("rs", thread_id, item.id),
@@ -161,8 +152,8 @@ def output_item(item: Item, thread_id: ThreadId | None) -> dict[str, Json]:
             return _tool_call(item, thread_id)
 
 
-def _tool_call(item: Item, thread_id: ThreadId | None) -> dict[str, Json]:
-    assert isinstance(item, ToolItem)
+def _tool_call(item: items.Item, thread_id: ThreadId | None) -> dict[str, Json]:
+    assert isinstance(item, items.ToolItem)
     result = item.result
     failed = item.status not in ("running", "completed")
     output = getattr(item, "output", "") or (result.text if result is not None else "")
@@ -173,7 +164,7 @@ def _tool_call(item: Item, thread_id: ThreadId | None) -> dict[str, Json]:
         "name": tool_name(item),
         "arguments": argument_text(tool_arguments(item)),
         "output": None if failed else output,
-        "error": _error(reason_of(item) or output or item.status) if failed else None,
+        "error": _error(items.reason_of(item) or output or item.status) if failed else None,
         "status": "failed" if failed else "completed" if item.status == "completed" else "in_progress",
     }
 
@@ -193,5 +184,5 @@ def approval_request(approval: Approval) -> dict[str, Json]:
     }
 
 
-def _reasoning_text(item: Reasoning) -> str:
+def _reasoning_text(item: items.Reasoning) -> str:
     return item.summary or item.text

@@ -18,7 +18,7 @@ from anyio.lowlevel import checkpoint
 
 from hames.ports import TerminalSize, ToolFailed
 from hames.sandbox.processes import process_tree
-from hames.sandbox.processes.process_input import ProcessInput, open_terminal
+from hames.sandbox.processes.standard_input import ProcessInput, open_terminal
 
 T = TypeVar("T")
 

@@ -23,8 +23,8 @@ from hames.domain.items import Call
 from hames.domain.json import Json
 from hames.domain.request import StopReason
 from hames.domain.usage import Usage
-from hames.testing.oracles.canned import CannedTransport
 from hames.testing.services.outcome import Outcome
+from oracles.canned import CannedTransport
 
 INCOMPLETE: dict[str, StopReason] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
 FINISHED: dict[str, StopReason] = {

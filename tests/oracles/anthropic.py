@@ -12,9 +12,9 @@ from hames.domain.items import Call
 from hames.domain.json import Json
 from hames.domain.request import StopReason
 from hames.domain.usage import Usage
-from hames.testing.oracles.canned import CannedTransport
 from hames.testing.services.anthropic import WORDS
 from hames.testing.services.outcome import Outcome
+from oracles.canned import CannedTransport
 
 REASONS: dict[str, StopReason] = {"stop_sequence": "end", **{word: reason for reason, word in WORDS.items()}}
 
