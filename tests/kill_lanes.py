@@ -92,10 +92,13 @@ class Lane:
                     tasks.start_soon(client.hear_all)
                     await client.start()
                     yield process, client
+                    # A socket of anyio whose receive is cancelled just when something arrives raises in the event loop.
+                    _kill(process)
+                    with anyio.move_on_after(5):
+                        await client.gone.wait()
                     tasks.cancel_scope.cancel()
             finally:
-                if process.returncode is None:
-                    process.send_signal(signal.SIGKILL)
+                _kill(process)
 
     async def make_client(self, process: Process, stack: AsyncExitStack) -> Client:
         assert process.stdin is not None
@@ -228,6 +231,12 @@ class Lane:
                 raise Failed(f"the text {text!r} was told and is not in the log")
         self.told = list(client.texts.items())
         self.turns = len(started)
+
+
+def _kill(process: Process) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGKILL)
 
 
 def _place(state: ThreadState | None) -> str:
