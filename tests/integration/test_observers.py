@@ -191,8 +191,9 @@ async def test_an_observer_changes_nothing_over_sync(tmp_path: Path) -> None:
             await client.hear()
             for command in COMMANDS:
                 await client.send(command)
-                while not client.errors:
-                    await client.hear()
+                with anyio.fail_after(60):
+                    while not client.errors:
+                        await client.hear()
                 assert "observer" in client.errors.pop()["message"], command
         assert await here.everything() == before
 
