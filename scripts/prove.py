@@ -32,10 +32,11 @@ CODE = (
     "tests/integration/test_protocols_shared.py",
     "tests/integration/test_shared_processes.py",
 )
-CODE += ("tests/kill_lanes.py", "tests/support.py", "scripts")
-PROTOCOLS = ("flint", "bootstrap", "acp", "sse", "sync")
+CODE += ("tests/kill_lanes.py", "tests/lane_clients.py", "tests/support.py", "scripts")
+PROTOCOLS = ("flint", "bootstrap", "acp", "acp2", "sse", "sync")
 KILLS = "random kills"
 CALL_KILLS = "kills at calls that change a file"
+EVERY_CALL = "kills at every call that changes a file"
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def parts(workers: int, vectors: Path | None) -> list[Part]:
         Part(
             "io-errors",
             (*pytest, "tests/prove/test_prove_io_errors.py"),
-            {"I/O errors": min(errors, 500), "of them short writes": 1, "real full disks": 1},
+            {"I/O errors": min(errors, 500), "of them short writes": min(errors, 500) // 50, "real full disks": 1},
             {"HAMES_IO_ERRORS": str(errors)},
         ),
         Part(
@@ -87,8 +88,8 @@ def parts(workers: int, vectors: Path | None) -> list[Part]:
         *(
             Part(
                 f"kills-at-calls-{protocol}",
-                (*pytest, "tests/prove/test_prove_kill_at_calls.py", "-k", protocol),
-                {CALL_KILLS: 1},
+                (*pytest, "tests/prove/test_prove_kill_at_calls.py", "-k", f"[{protocol}-"),
+                {EVERY_CALL if calls == "all" else CALL_KILLS: 1},
                 {"HAMES_CALL_KILLS": calls},
             )
             for protocol in PROTOCOLS

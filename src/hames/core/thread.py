@@ -193,13 +193,9 @@ class Thread:
             if open_bundle is not None
             else Record(seq=self.state.seq + 1, at_ms=self.clock.now_ms(), thread_id=self.id, event=event)
         )
-        before, self.state = self.state, apply(self.state, record)
-        self._untold.append(Change(record=record, before=before, after=self.state))
         try:
-            self.log.jot(record, self._tell_delta)
+            is_kept = self.log.jot(record, self._tell_delta)
         except StorageFailed as failure:
-            self._untold.pop()
-            self.state = before
             self.fail(failure)
             await self.wait_for_room(failure)
             await self.delta(turn_id, item_id, stream, text)
@@ -207,6 +203,11 @@ class Thread:
         if open_bundle is None:
             self._bundle_record, self._bundle_since = record, self.clock.monotonic()
         self._bundle.append(text)
+        if is_kept:
+            self._tell(record)
+        else:
+            before, self.state = self.state, apply(self.state, record)
+            self._untold.append(Change(record=record, before=before, after=self.state))
 
     @property
     def told(self) -> ThreadState:

@@ -176,7 +176,7 @@ def blank(thread_id: ThreadId, *, foreign: bool = False) -> ThreadState:
 def apply(state: ThreadState, record: events.Record) -> ThreadState:
     event = record.event
     if isinstance(event, events.ItemDelta):  # first, because a token is by far the most frequent event
-        return _in_turn(state, record, event.turn_id, lambda turn: _streamed(turn, event))
+        return _streamed(state, record, event)
     match event:
         case events.ThreadCreated():
             return replace(
@@ -330,8 +330,11 @@ def _with_context(turn: Turn, event: events.ContextAdded) -> Turn:
     return replace(turn, context=(*turn.context, added))
 
 
-def _streamed(turn: Turn, delta: events.ItemDelta) -> Turn:
-    return _with_item(turn, delta.item_id, lambda item: extended(item, delta.stream, delta.text))
+def _streamed(state: ThreadState, record: events.Record, delta: events.ItemDelta) -> ThreadState:
+    def longer(item: Item) -> Item:
+        return extended(item, delta.stream, delta.text)
+
+    return _in_turn(state, record, delta.turn_id, lambda turn: _with_item(turn, delta.item_id, longer))
 
 
 def _completed(turn: Turn, item: Item) -> Turn:
@@ -375,7 +378,9 @@ def _with_item(turn: Turn, item_id: ItemId, change: Callable[[Item], Item]) -> T
     items = turn.items
     for index in range(len(items) - 1, -1, -1):  # nearly always the last
         if items[index].id == item_id:
-            return replace(turn, items=(*items[:index], change(items[index]), *items[index + 1 :]))
+            changed = list(items)
+            changed[index] = change(items[index])
+            return replace(turn, items=tuple(changed))
     return turn
 
 

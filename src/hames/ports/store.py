@@ -40,8 +40,8 @@ class Log(Protocol):
         """With no records it only waits until what was jotted before is kept."""
         ...
 
-    def jot(self, record: Record, kept: Callable[[], None] | None = None) -> None:
-        """Calls `kept` once the delta is kept: at once, or later. In order, and before a later `append` returns.
+    def jot(self, record: Record, kept: Callable[[], None] | None = None) -> bool:
+        """Whether the delta is kept. If not, calls `kept` once it is: in order, before a later `append` returns.
 
         It is never called for a delta that could not be kept: the next call raises why.
         """

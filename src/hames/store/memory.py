@@ -130,11 +130,10 @@ class MemoryLog:
         self._live.clear()
         self.tell(*(one for one in records if one.seq not in jotted))
 
-    def jot(self, record: Record, kept: Callable[[], None] | None = None) -> None:
+    def jot(self, record: Record, kept: Callable[[], None] | None = None) -> bool:  # noqa: ARG002 - kept at once
         self._live.append(record)
         self.tell(record)
-        if kept is not None:
-            kept()
+        return True
 
     async def summarize(self, summary: ThreadSummary) -> None:
         await checkpoint()

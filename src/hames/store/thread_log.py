@@ -128,7 +128,7 @@ class JsonlLog:
         if self.second is not None:
             self.second.catch_up()
 
-    def jot(self, record: Record, kept: Callable[[], None] | None = None) -> None:
+    def jot(self, record: Record, kept: Callable[[], None] | None = None) -> bool:  # noqa: ARG002 - kept at once
         if self._dead:
             raise StorageFailed(f"cannot write thread {self.thread_id!r}: {self._dead}")
         if self._live_lost is not None:
@@ -147,8 +147,7 @@ class JsonlLog:
             # The next line would go on with half of this one, and the hash counts all of it.
             self._live_lost = write_failed(self.thread_id, failure)
             raise self._live_lost from failure
-        if kept is not None:
-            kept()
+        return True
 
     def _open_live(self) -> int:
         """Raises `OSError`."""

@@ -83,8 +83,9 @@ class PostgresLog:
             await self._store.set_place(self.thread_id, self.writing.epoch, place)
             self._place = place
 
-    def jot(self, record: Record, kept: Callable[[], None] | None = None) -> None:
+    def jot(self, record: Record, kept: Callable[[], None] | None = None) -> bool:
         self._store.text.jot(self._usable(), record, kept)
+        return False
 
     async def summarize(self, summary: ThreadSummary) -> None:
         await self._store.list_thread(summary, self.writing.epoch)
