@@ -276,19 +276,22 @@ class Sharing:
             try:
                 # Somebody writes it. If nobody said so at once, that process may only be slow on a busy machine.
                 if (link := pending or await self._writer(thread_id, patient=tries > 1)) is not None:
-                    sent, pending = True, None
+                    sent = True
                     self._tell_writer(thread_id, link)
                     answer = await link.execute(command, key, seen=before, repeated=begun)
                     return await self._outcome(answer)
-            except CommandPending as lost:  # carried out here now, it could be carried out twice
-                if tries > 1 and anyio.current_time() > deadline:
-                    raise ThreadInUse(str(lost)) from None
-                pending = link
-                await anyio.sleep(RETRY_SECONDS)
-                continue
             except PeerLost as lost:
                 nobody = isinstance(lost, NobodyThere)
-                unreachable = str(lost) if nobody else f"thread {thread_id!r} is held by another process: {lost}"
+                pending = None if nobody else link if isinstance(lost, CommandPending) else pending
+                if nobody or isinstance(lost, CommandPending):
+                    unreachable = str(lost)
+                elif pending is None:
+                    unreachable = f"thread {thread_id!r} is held by another process: {lost}"
+                if pending is not None:  # carried out here now, it could be carried out twice
+                    if tries > 1 and anyio.current_time() > deadline:
+                        raise ThreadInUse(unreachable) from None
+                    await anyio.sleep(RETRY_SECONDS)
+                    continue
             except ThreadInUse:  # it is no longer the writer
                 unreachable = ""
             try:

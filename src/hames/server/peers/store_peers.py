@@ -209,9 +209,9 @@ class StoreLink:
         body = wire.encode_line(wire.command_request(0, command, key, seen, repeated=repeated))
         try:
             thread_id = await self._thread_of(command)
-            await self._letters.tell_viewing()  # who sends a command may carry out the tools that it calls
         except StorageFailed as problem:
             raise PeerLost(str(problem)) from problem
+        await self._tell_viewing()  # who sends a command may carry out the tools that it calls
         try:
             await self._letters.send(thread_id, key, body)
             answer = await self._letters.wait_for_answer(thread_id, key, ANSWER_SECONDS)
