@@ -8,7 +8,8 @@ the end every thread is read:
 
 - every turn was started once and ended once, completed, although its nodes died (at most twice for one turn),
 - what the gateway's watchers heard goes on from change to change: nothing that was seen is missing or came twice,
-- no command ran more often than once for each time that the model asked for it,
+- every turn has exactly the replies of the model, each once and in order, and no call twice,
+- no command ran twice, and each that is said to have ended ran; one that is said not to have begun did not,
 - no process of a worker that was killed is left.
 
 Exit code 1 with the seed and whatever failed.
@@ -39,27 +40,52 @@ from hames.app.nodes import NodeOptions, open_node  # noqa: E402
 from hames.config.load import load  # noqa: E402
 from hames.core.engine import Engine  # noqa: E402
 from hames.domain.commands import CreateThread, SubmitPrompt  # noqa: E402
+from hames.domain.continuing import NOT_BEGUN  # noqa: E402
 from hames.domain.events import TurnEnded, TurnStarted  # noqa: E402
 from hames.domain.ids import ThreadId  # noqa: E402
-from hames.domain.items import CommandExecution, TextInput  # noqa: E402
+from hames.domain.items import AgentMessage, CommandExecution, TextInput, ToolCall  # noqa: E402
 from hames.domain.options import Overrides  # noqa: E402
-from hames.domain.state import ThreadState, apply  # noqa: E402
+from hames.domain.state import ThreadState, Turn, apply  # noqa: E402
 from hames.testing.services.postgres import Cluster  # noqa: E402
 
 LEASE_SECONDS = 2.5
-STUCK_SECONDS = 90.0
-SCRIPT = [
-    [
-        {"think": "I wonder what is here.", "pace_ms": 4},
-        {"say": "A first look at everything that is here, in some detail.", "pace_ms": 4},
-        {"call": "shell", "with": {"command": "echo a >> ran.txt; sleep 0.1; echo more"}},
-        {"call": "shell", "with": {"command": "sleep 0.05; echo b >> ran.txt"}},
-    ],
-    [{"say": "Then more words, slowly.", "pace_ms": 5}, {"call": "shell", "with": {"command": "echo c >> ran.txt"}}],
-    # The model of a worker goes on behind the last reply that it played. A worker that lost the turn in this reply and
-    # takes it up again asks for the reply once more.
-    *([{"say": "And the end of it, which takes a while to say.", "pace_ms": 5}] for _ in range(10)),
-]
+STUCK_SECONDS = 240.0
+MOST_TURNS = 1000
+"""Of one lane: so many have their own words."""
+
+
+def prompt_of(turn: int) -> str:
+    return f"go turn {turn:06}."
+
+
+def commands_of(turn: int) -> list[str]:
+    """Each leaves its own word in `ran.txt`."""
+    return [
+        f"echo {turn}.a >> ran.txt; sleep 0.1; echo more",
+        f"sleep 0.05; echo {turn}.b >> ran.txt",
+        f"echo {turn}.c >> ran.txt",
+    ]
+
+
+def texts_of(turn: int) -> list[str]:
+    return [
+        f"A first look at everything that is here, in some detail, in turn {turn}.",
+        f"Then more words, slowly, in turn {turn}.",
+        f"And the end of turn {turn}, which takes a while to say.",
+    ]
+
+
+def script() -> str:
+    """Every reply of every turn is different, and the history alone says which one is next: one that is asked for
+    again after its node died has the same words, and one that is played twice is seen twice."""
+
+    def replies(turn: int) -> list[object]:
+        first, second, last = ({"say": text, "pace_ms": 4} for text in texts_of(turn))
+        a, b, c = ({"call": "shell", "with": {"command": command}} for command in commands_of(turn))
+        return [[{"think": f"I wonder about turn {turn}.", "pace_ms": 4}, first, a, b], [second, c], [last]]
+
+    conversations = [{"when": prompt_of(turn), "replies": replies(turn)} for turn in range(MOST_TURNS)]
+    return json.dumps({"remembers": False, "conversations": conversations})
 
 
 @dataclass
@@ -129,7 +155,7 @@ class Proof:
             for number in range(self.args.lanes):
                 directory = self.workers.home / f"lane{number}"
                 directory.mkdir()
-                (directory / "script.json").write_text(json.dumps({"conversations": [{"when": "", "replies": SCRIPT}]}))
+                (directory / "script.json").write_text(script())
                 lane = Lane(directory, ThreadId(""))
                 self.lanes.append(lane)
                 tasks.start_soon(self.drive, lane)
@@ -141,16 +167,25 @@ class Proof:
         made = await self.engine.execute(CreateThread(overrides=overrides))
         assert isinstance(made, ThreadState)
         lane.thread_id = made.id
-        while not self.done:
+        while not self.done and lane.turns < MOST_TURNS:
             try:
                 with anyio.fail_after(STUCK_SECONDS):
                     await self.turn(lane)
             except TimeoutError:
-                lane.problems.append(f"turn {lane.turns + 1} is stuck: {lane.state and lane.state.running}")
+                lane.problems.append(
+                    f"turn {lane.turns + 1} is stuck: {lane.state and lane.state.running}, {self.row(lane)}"
+                )
                 return
             except Exception as problem:
                 lane.problems.append(f"turn {lane.turns + 1}: " + "".join(traceback.format_exception(problem)))
                 return
+
+    def row(self, lane: Lane) -> str:
+        """What the database knows of the thread."""
+        thread = f"select row_to_json(t) from hames.thread t where id = '{lane.thread_id}'"
+        letters = f"select count(*) from hames.inbox where thread = '{lane.thread_id}' and answer is null"
+        nodes = "select count(*) from hames.node where until > now()"
+        return self.cluster.psql(thread, letters, nodes, database=self.database)
 
     async def turn(self, lane: Lane) -> None:
         watcher = await self.engine.watch(lane.thread_id)
@@ -159,7 +194,7 @@ class Proof:
             lane.problems.append("the thread is shorter than it was")
         state = watcher.state
         name = f"{lane.thread_id}-{lane.turns}"
-        content = (TextInput(text=f"go {lane.turns}"),)
+        content = (TextInput(text=prompt_of(lane.turns)),)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(
                 self.engine.execute, SubmitPrompt(thread_id=lane.thread_id, content=content, client_id=name)
@@ -242,13 +277,6 @@ class Proof:
                 for turn in state.turns
                 if turn.status != "completed"
             ]
-            ran = (lane.directory / "ran.txt").read_text().split() if (lane.directory / "ran.txt").exists() else []
-            asked = Counter(
-                item.command.split()[-3] if "echo" in item.command else ""
-                for turn in state.turns
-                for item in turn.items
-                if isinstance(item, CommandExecution)
-            )
             if not (started == over == len(state.turns) == lane.turns):
                 problems.append(f"{lane.directory.name}: {lane.turns} turns, {started} starts, {over} ends")
             if bad:
@@ -256,10 +284,44 @@ class Proof:
             seqs = [change.record.seq for change in history]
             if seqs != list(range(1, len(seqs) + 1)):
                 problems.append(f"{lane.directory.name}: the log has gaps")
-            for word, times in Counter(ran).items():
-                if times > lane.turns:
-                    problems.append(f"{lane.directory.name}: {word!r} ran {times} times in {lane.turns} turns: {asked}")
+            path = lane.directory / "ran.txt"
+            ran = Counter(path.read_text().split() if path.exists() else [])
+            problems += [
+                f"{lane.directory.name}, turn {number}: {one}"
+                for number, turn in enumerate(state.turns)
+                for one in check_turn(number, turn, ran)
+            ]
         return problems
+
+
+def check_turn(number: int, turn: Turn, ran: Counter[str]) -> list[str]:
+    """What is wrong with a turn that was completed; `ran` says what its commands left on the disk."""
+    problems: list[str] = []
+    said = [item.text for item in turn.items if isinstance(item, AgentMessage) and item.step not in turn.void_steps]
+    if said != texts_of(number):
+        problems.append(f"the replies are {said}")
+    asked = [item for item in turn.items if isinstance(item, CommandExecution | ToolCall)]
+    wanted = dict(zip(commands_of(number), "abc", strict=True))
+    commands = [command_of(item) for item in asked]
+    # Of a reply that was cut off behind its first call the second was never asked for.
+    if commands != [one for one in wanted if one in commands]:
+        problems.append(f"the calls are {[(command_of(item), item.status) for item in asked]}")
+        return problems
+    for command, letter in wanted.items():
+        times = ran[f"{number}.{letter}"]
+        item = next((one for one in asked if command_of(one) == command), None)
+        begun = item is not None and not (item.result is not None and item.result.text.startswith(NOT_BEGUN))
+        least, most = int(item is not None and item.status == "completed"), int(begun)
+        if not least <= times <= most:
+            problems.append(f"{letter!r} ran {times} times: {item}")
+    return problems
+
+
+def command_of(item: CommandExecution | ToolCall) -> object:
+    """A call that did not begin is no command yet."""
+    if isinstance(item, CommandExecution):
+        return item.command
+    return item.arguments.get("command") if isinstance(item.arguments, dict) else None
 
 
 async def prove(args: argparse.Namespace) -> int:
@@ -284,7 +346,7 @@ async def prove(args: argparse.Namespace) -> int:
         turns = sum(lane.turns for lane in proof.lanes)
         seconds = time.monotonic() - began
         print(f"{proof.kills} kills, {proof.freezes} freezes, {turns} turns, {len(problems)} problems, {seconds:.0f} s")
-        for problem in problems[:20]:
+        for problem in problems[:200]:
             print(f"  seed {args.seed}: {problem}")
         return 1 if problems else 0
     finally:

@@ -438,9 +438,13 @@ async def test_a_command_is_received_once_and_its_answer_reaches_the_sender(stor
     letters = PostgresLetters(owner, PostgresNodes(owner, name="owner", slots=1))
     for _ in range(2):  # a second try after a lost connection
         await asker.inbox.send(HERE, b"do it", client_id="command_1")
-    [letter] = await letters.receive([HERE, ThreadId("ses_other")])
+    stranger = PostgresLetters(asker, PostgresNodes(asker, name="asker", slots=1))
+    assert await stranger.receive([HERE], []) == [], "the thread is another node's"
+    [letter] = await letters.receive([HERE, ThreadId("ses_other")], [])
     assert (letter.key, letter.thread_id, letter.body, letter.repeated) == ("command_1", HERE, b"do it", False)
-    assert await letters.receive([HERE]) == []
+    assert await letters.receive([HERE], ["command_1"]) == []
+    [again] = await letters.receive([HERE], [])
+    assert again == letter, "it was taken, and the answer of the database was lost"
     assert await asker.inbox.wait(HERE, "command_1", 0.01) is None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(letters.answer, letter.key, b"done")

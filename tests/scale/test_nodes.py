@@ -107,8 +107,8 @@ async def test_an_approval_asked_on_one_node_is_answered_from_another_after_the_
         asked = await question(watcher)
         await stack.enter_async_context(node(database, ScriptedModel(*script[1:]), name="b"))
         c = await stack.enter_async_context(node(database, slots=0, name="c"))
+        there = await c.watch(thread.id)  # before the take-over, which its snapshot could have already
         end_lease(cluster, database, "a")
-        there = await c.watch(thread.id)
         await until(there, is_continued)
         await c.execute(ResolveApproval(approval_id=asked.approval.id, decision="once"))
         state = await ended(c, thread.id)

@@ -284,7 +284,7 @@ def test_the_doctor_and_the_commands_of_the_store_know_its_state(
     assert "its tables have version 0" in capsys.readouterr().out
     assert main(["store", "migrate"]) == 0
     assert main(["store", "migrate"]) == 0
-    assert capsys.readouterr().out.splitlines() == ["2 migrations ran", "nothing to do: the tables are of this version"]
+    assert capsys.readouterr().out.splitlines() == ["3 migrations ran", "nothing to do: the tables are of this version"]
     assert main(["store", "check"]) == 1
     assert "fsync is off" in capsys.readouterr().out
     assert main(["store", "pack", "--days", "1"]) == 0

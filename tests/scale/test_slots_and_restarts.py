@@ -235,12 +235,17 @@ def running(marker: str) -> list[str]:
     return found
 
 
+def memory_kb() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") // 1024
+
+
 THREADS = int(os.environ.get("HAMES_THREADS", "200"))
 
 
 @pytest.mark.slow
 async def test_thousands_of_threads_run_once_each_on_four_nodes(database: str) -> None:
     ended: list[tuple[str, str, str]] = []
+    before = memory_kb()
     async with AsyncExitStack() as stack:
         gate = await stack.enter_async_context(node(database, slots=0, name="gate"))
         workers: list[Engine] = []
@@ -269,10 +274,12 @@ async def test_thousands_of_threads_run_once_each_on_four_nodes(database: str) -
             async with anyio.create_task_group() as tasks:
                 for _ in range(THREADS):
                     tasks.start_soon(drive)
+        grown = memory_kb() - before
     assert len(ended) == THREADS
     assert len({thread for thread, _, _ in ended}) == THREADS, "a turn ran twice"
     assert {status for _, _, status in ended} == {"completed"}
     assert most <= 50, "more turns than slots"
     if THREADS >= 1000:
+        assert grown < 250_000, f"five nodes and what the test itself remembers of {THREADS} threads: {grown} kB"
         for name, count in Counter(name for _, name, _ in ended).items():
             assert abs(count - THREADS / 4) <= THREADS / 4 * 0.2, f"{name} ran {count} of {THREADS} turns"

@@ -36,10 +36,12 @@ async def test_that_the_database_is_gone_is_said_in_words(cluster: Cluster, data
             await page.until(lambda state: len(state["messages"]) > 1 and state["messages"][1]["content"] == "One")
             await terminal.shows("One")
             relay.freeze()
-            while not page.errors:
-                await page.hear()
-            assert page.errors == [{"type": "error", "message": WAITS}]
-            told = await stream.until("notice")
-            assert (told["name"], told["severity"], told["message"]) == (STORE_GONE, "info", WAITS)
-            await terminal.shows("The database cannot be reached. The thread waits")
-            relay.thaw()
+            try:
+                while not page.errors:
+                    await page.hear()
+                assert page.errors == [{"type": "error", "message": WAITS}]
+                told = await stream.until("notice")
+                assert (told["name"], told["severity"], told["message"]) == (STORE_GONE, "info", WAITS)
+                await terminal.shows("The database cannot be reached. The thread waits")
+            finally:  # whatever ends here now needs the database
+                relay.thaw()

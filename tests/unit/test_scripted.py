@@ -385,3 +385,12 @@ async def test_the_prompt_after_an_interrupted_tool_is_not_taken_for_steering(tm
         messages = [message for message in stage.messages if not isinstance(message.blocks[0], ResultBlock)]
         stage.messages = (*messages, Message(role="user", blocks=(back, TextBlock(text=text))))
         assert (await stage.hear()).texts == (expected,)
+
+
+async def test_a_script_that_remembers_nothing_plays_a_reply_again_until_the_history_has_it(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"remembers": False, "conversations": [{"when": "", "replies": ["One.", "Two."]}]})
+    stage.prompt("go")
+    for _ in range(2):
+        assert outcome(await heard(stage.provider, stage.request())).texts == ("One.",)
+    stage.prompt("go on")
+    assert (await stage.hear()).texts == ("One.",)

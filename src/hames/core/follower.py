@@ -26,8 +26,9 @@ class Follower:
         """It is about to be handed over, and must not hear more."""
         self.link: PeerLink | None = None
         """To the process that writes the thread, as far as it is known."""
-        self.told: bool | None = None
-        """What that process was told: whether somebody here can decide approvals. None: nothing."""
+        self.told: tuple[bool, int] | None = None
+        """What that process was told: whether somebody here can decide approvals, and the highest rank of those who
+        carry out tools. None: nothing."""
         self.unwatched_looks = 0
         self.lonely_looks = 0
         """How often nobody was found who writes it."""

@@ -23,7 +23,7 @@ from hames.domain.commands import Command, DeleteThread, ResolveApproval, Standi
 from hames.domain.errors import ApprovalNotFound, Fenced, HarnessError, ThreadInUse, ThreadNotFound
 from hames.domain.ids import ThreadId
 from hames.domain.state import ThreadState
-from hames.ports import Ids, NobodyThere, PeerAnswer, PeerLink, PeerLost, Peers, Store, ToolClient
+from hames.ports import CommandPending, Ids, NobodyThere, PeerAnswer, PeerLink, PeerLost, Peers, Store, ToolClient
 
 if TYPE_CHECKING:
     from hames.core.follower import Follower
@@ -158,7 +158,7 @@ class Sharing:
     def _forget(self, follower: "Follower") -> None:
         del self._followers[follower.id]
         if follower.link is not None and follower.told is not None:
-            follower.link.tell_viewing(follower.id, answers=None)
+            follower.link.tell_viewing(follower.id, answers=None, tools=0)
         follower.end()
 
     def _look(self) -> None:
@@ -203,9 +203,21 @@ class Sharing:
         follower.lonely_looks = follower.lonely_looks + 1 if follower.link is None else 0
         if follower.link is None:
             await self._take_over(follower.id)
-        elif follower.told != follower.answerable:
-            follower.told = follower.answerable
-            follower.link.tell_viewing(follower.id, answers=follower.told)
+        else:
+            self._tell_viewing(follower)
+
+    def _tell_writer(self, thread_id: ThreadId, link: PeerLink) -> None:
+        """Before a command: whoever sends it may carry out the tools that it calls."""
+        if (follower := self._followers.get(thread_id)) is not None:
+            follower.link = follower.link or link
+            self._tell_viewing(follower)
+
+    def _tell_viewing(self, follower: "Follower") -> None:
+        """Tells the writer who watches here, if it does not know."""
+        viewing = follower.answerable, self.service.tool_rank(follower.id)
+        if follower.link is not None and follower.told != viewing:
+            follower.told = viewing
+            follower.link.tell_viewing(follower.id, answers=viewing[0], tools=viewing[1])
 
     async def _take_over(self, thread_id: ThreadId) -> None:
         try:
@@ -254,7 +266,7 @@ class Sharing:
         begun = sent
         before = before if before is not None else await self._seq(thread_id)
         deadline, unreachable = anyio.current_time() + PATIENCE_SECONDS, ""
-        tries = 0
+        tries, link, pending = 0, None, None
         while True:
             tries += 1
             if self.before_take_up is not None:  # this node may be about to leave it, because its lease ended
@@ -263,13 +275,23 @@ class Sharing:
                 deadline += anyio.current_time() - began
             try:
                 # Somebody writes it. If nobody said so at once, that process may only be slow on a busy machine.
-                if (link := await self._writer(thread_id, patient=tries > 1)) is not None:
+                if (link := pending or await self._writer(thread_id, patient=tries > 1)) is not None:
                     sent = True
+                    self._tell_writer(thread_id, link)
                     answer = await link.execute(command, key, seen=before, repeated=begun)
                     return await self._outcome(answer)
             except PeerLost as lost:
                 nobody = isinstance(lost, NobodyThere)
-                unreachable = str(lost) if nobody else f"thread {thread_id!r} is held by another process: {lost}"
+                pending = None if nobody else link if isinstance(lost, CommandPending) else pending
+                if nobody or isinstance(lost, CommandPending):
+                    unreachable = str(lost)
+                elif pending is None:
+                    unreachable = f"thread {thread_id!r} is held by another process: {lost}"
+                if pending is not None:  # carried out here now, it could be carried out twice
+                    if tries > 1 and anyio.current_time() > deadline:
+                        raise ThreadInUse(unreachable) from None
+                    await anyio.sleep(RETRY_SECONDS)
+                    continue
             except ThreadInUse:  # it is no longer the writer
                 unreachable = ""
             try:
@@ -300,6 +322,8 @@ class Sharing:
         for link in await self._links():
             try:
                 return await self._outcome(await link.execute(command, self._ids.new("command"), seen=0))
+            except CommandPending as lost:
+                raise ThreadInUse(str(lost)) from None
             except (ApprovalNotFound, PeerLost):
                 continue
         raise ApprovalNotFound(f"no approval {command.approval_id!r} waits for an answer")

@@ -19,7 +19,7 @@ from hames.ports.checkpoints import Checkpoints, TurnCheckpoint
 from hames.ports.clock import Clock, Ids
 from hames.ports.model import Models, Provider
 from hames.ports.nodes import Letter, Letters, Nodes, NodeStatus, Viewing
-from hames.ports.peers import NobodyThere, Peer, PeerAnswer, PeerLink, PeerLost, Peers
+from hames.ports.peers import CommandPending, NobodyThere, Peer, PeerAnswer, PeerLink, PeerLost, Peers
 from hames.ports.rules import RuleBook
 from hames.ports.sandbox import (
     AskSandboxHost,
@@ -78,6 +78,7 @@ __all__ = [
     "Checkpoints",
     "ClientToolCall",
     "Clock",
+    "CommandPending",
     "CommandTerminals",
     "Compact",
     "DaySpending",

@@ -60,6 +60,8 @@ class Viewing(Value):
     thread_id: ThreadId
     answers: bool
     """Somebody there can decide approvals."""
+    tools: int = 0
+    """The highest rank of the clients there that carry out tools of the thread (`ToolClient`)."""
 
 
 class Nodes(Protocol):
@@ -71,8 +73,8 @@ class Nodes(Protocol):
     """Of the machine, as people know it; a thread's place may name it."""
     slots: int
     lease_s: float
-    viewing: dict[ThreadId, bool]
-    """The threads of other nodes that are watched here, and whether somebody here can decide approvals."""
+    viewing: dict[ThreadId, Viewing]
+    """The threads of other nodes that are watched here."""
 
     async def register(self) -> None:
         """Before anything else. Raises `Misconfigured` too."""
@@ -114,7 +116,7 @@ class Nodes(Protocol):
 
 
 class Letter(Value):
-    """A command for a thread of this node, as another node sent it."""
+    """A command for a thread of this node, as another node sent it, or a call of a tool for a client of this node."""
 
     key: str
     """Of the command: the same command has the same key, however often it is sent."""
@@ -127,6 +129,9 @@ class Letter(Value):
 class Letters(Protocol):
     """Commands between nodes, through the store: no node talks to another one.
 
+    A letter that nobody has taken for a while is void (`LETTER_SECONDS`): whoever sent it has given it up by then.
+    What is for a node and not for a thread is sent to the `mailbox` of the node, in place of a thread.
+
     Everything raises `StorageFailed` when the store cannot be reached, if it does not say otherwise.
     """
 
@@ -138,19 +143,34 @@ class Letters(Protocol):
         """Whether commands for the thread are another node's: it writes the thread, or this one may not."""
         ...
 
-    async def send(self, thread_id: ThreadId, key: str, body: bytes) -> None: ...
+    def mailbox(self, node: str) -> ThreadId: ...
+
+    async def send(self, thread_id: ThreadId, key: str, body: bytes) -> None:
+        """The same letter may be sent twice, and is there once."""
+        ...
 
     async def wait_for_answer(self, thread_id: ThreadId, key: str, seconds: float) -> bytes | None:
-        """None: there is none yet."""
+        """None: there is none yet. Empty: the letter is gone."""
         ...
 
     async def withdraw(self, key: str) -> bool:
         """Takes back a letter. False: somebody has taken it, and may carry it out."""
         ...
 
-    async def receive(self, held: Collection[ThreadId]) -> Sequence[Letter]:
-        """Takes the letters for these threads, which this node has open."""
+    async def discard(self, thread_id: ThreadId, key: str) -> None:
+        """Takes back a letter, also from whoever has taken it."""
         ...
+
+    async def receive(self, held: Collection[ThreadId], under_way: Collection[str]) -> Sequence[Letter]:
+        """Takes the letters for this node and for these threads, which it has open. `under_way` are the keys of those
+        that it has taken and not answered."""
+        ...
+
+    async def is_awaited(self, key: str) -> bool:
+        """Whether the node that sent the letter still lives and waits for the answer."""
+        ...
+
+    async def is_live(self, node: str) -> bool: ...
 
     async def answer(self, key: str, body: bytes) -> None: ...
 
@@ -166,8 +186,16 @@ class Letters(Protocol):
         """Of the threads that other nodes write."""
         ...
 
-    def set_viewing(self, thread_id: ThreadId, *, answers: bool | None) -> None:
-        """Somebody here watches a thread of another node. None: no more."""
+    def set_viewing(self, thread_id: ThreadId, *, answers: bool | None, tools: int = 0) -> None:
+        """Somebody here watches a thread of another node. None: no more. `tools` as in `Viewing`."""
+        ...
+
+    async def tell_viewing(self) -> None:
+        """Other nodes know from now on what is watched here. Without this it is told with the lease."""
+        ...
+
+    async def tool_nodes(self, thread_id: ThreadId) -> Sequence[Viewing]:
+        """The other nodes with clients that carry out tools of the thread. Those that came last are last."""
         ...
 
     def send_news(self) -> None:

@@ -28,6 +28,10 @@ class NobodyThere(PeerLost):
     """No other process took the command, so it was not carried out. The sentence is for people."""
 
 
+class CommandPending(PeerLost):
+    """The command may be carried out later, by whichever process takes it."""
+
+
 class PeerAnswer(Value):
     """What a command gave in another process. The state of a thread is not sent: the log has it."""
 
@@ -114,7 +118,9 @@ class PeerLink(Protocol):
         """
         ...
 
-    def tell_viewing(self, thread_id: ThreadId, *, answers: bool | None) -> None: ...
+    def tell_viewing(self, thread_id: ThreadId, *, answers: bool | None, tools: int) -> None:
+        """`tools`: the highest rank of the clients here that carry out tools of the thread (`ToolClient`)."""
+        ...
 
     def ask_for_news(self) -> None:
         """From now on `Peer.hear_news` is called when its list changes."""

@@ -23,7 +23,7 @@ from hames.codecs.lines import Line, LineDecoder
 from hames.core.engine import Engine
 from hames.core.watcher import Watcher
 from hames.domain.commands import Command, ResolveApproval
-from hames.domain.errors import HarnessError, InvalidCommand
+from hames.domain.errors import HarnessError, InvalidCommand, StorageFailed
 from hames.domain.ids import ItemId, ThreadId
 from hames.domain.items import ToolResult
 from hames.domain.json import Json
@@ -379,6 +379,8 @@ class Connection:
         if watcher.cut_off:
             try:
                 found = await self._engine.follow_again(watcher)
+                if found.state.seq < watcher.state.seq:
+                    raise StorageFailed("the database has lost what was written last: open the thread again")
                 if self._watchers.get(watcher.state.id) is watcher:
                     self._start(found)
                 else:  # a message followed it again, or left it

@@ -33,8 +33,8 @@ prompt answers it, from its first reply on; `otherwise` answers the rest:
     }
 
 Where a script stands is read from the history it is shown, so it goes on after a restart
-and plays in many threads at once; replies that leave no trace (a failure) are remembered.
-Past the last reply the model fails and says so.
+and plays in many threads at once; replies that leave no trace (a failure) are remembered,
+unless the object says `"remembers": false`. Past the last reply the model fails and says so.
 """
 
 import re
@@ -123,6 +123,8 @@ class ScriptedConversation(Value):
 class Script(Value):
     conversations: tuple[ScriptedConversation, ...]
     pace_ms: int = 0
+    remembers: bool = True
+    """A reply that left no trace is not played again."""
 
 
 class _WrittenConversation(Value, forbid_unknown_fields=True):
@@ -136,6 +138,7 @@ class _Written(Value, forbid_unknown_fields=True):
     conversations: list[_WrittenConversation] = []
     otherwise: list[Json] | None = None
     pace_ms: int = 0
+    remembers: bool = True
 
 
 class ScriptedProvider:
@@ -175,7 +178,7 @@ class ScriptedProvider:
             conversation = script.conversations[number]
             key = (request.model, request.cache_key, str(number), str(prompts) if conversation.when is not None else "")
             shown = replies if conversation.when is not None else all_replies
-            position = max(shown, self._played.get(key, 0))
+            position = max(shown, self._played.get(key, 0)) if script.remembers else shown
             if position >= len(conversation.replies):
                 raise ProviderError(f"the script {request.model!r} has only {len(conversation.replies)} replies here")
             while len(self._played) >= THREADS:
@@ -210,7 +213,7 @@ def read_script(text: str | bytes, *, name: str) -> Script:
         told = [ScriptedConversation(when=part.when, replies=_replies(part.replies)) for part in written.conversations]
         if written.otherwise is not None:
             told.append(ScriptedConversation(replies=_replies(written.otherwise)))
-        return Script(conversations=tuple(told), pace_ms=written.pace_ms)
+        return Script(conversations=tuple(told), pace_ms=written.pace_ms, remembers=written.remembers)
     except (ValueError, RecursionError) as error:
         raise Misconfigured(f"the script {name!r} cannot be read: {error}") from None
 

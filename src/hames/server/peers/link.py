@@ -152,7 +152,7 @@ class SocketLink:
             raise wire.raised(reply)
         return reply.answer
 
-    def tell_viewing(self, thread_id: ThreadId, *, answers: bool | None) -> None:
+    def tell_viewing(self, thread_id: ThreadId, *, answers: bool | None, tools: int = 0) -> None:  # noqa: ARG002 - the writer asks for it
         self._say(wire.PeerRequest(do="viewing", thread_id=thread_id, answers=answers))
 
     def ask_for_news(self) -> None:

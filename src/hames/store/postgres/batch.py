@@ -196,8 +196,10 @@ class WriteBatch:
         appends = self.appends[thread.id]
         again = [record for record in thread.unsafe if head < record.seq < appends[0].records[0].seq]
         if not again or again[0].seq != head + 1:
-            thread.end(StorageFailed(LOST.format(thread.id, head + 1, appends[0].records[0].seq - 1)))
-            return set()
+            # What this process knows of the thread is not so any more. Whoever opens it again goes on from there.
+            thread.end(Fenced(LOST.format(thread.id, head + 1, appends[0].records[0].seq - 1)))
+            log.error("records.lost", extra={"error": str(thread.dead)})
+            return {thread.id}
         log.warning("records.written_again", extra={"thread_id": thread.id, "count": len(again)})
         batch = WriteBatch(self._commit)
         for one in (Append(thread, again, appends[-1].running, appends[-1].done), *appends):
@@ -235,7 +237,7 @@ class WriteBatch:
         """Tells every caller what became of it."""
         for thread_id, thread in self.threads.items():
             if thread_id in lost:
-                why = Fenced(f"thread {thread_id!r} was taken over by another node")
+                why = thread.dead or Fenced(f"thread {thread_id!r} was taken over by another node")
                 thread.end(why)
                 for one in self.appends.get(thread_id, ()):
                     refuse(one.done, why)

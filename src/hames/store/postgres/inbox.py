@@ -13,8 +13,11 @@ from hames.store.postgres.pool import Connections
 
 SEND: Final = """
 insert into hames.inbox (thread, client_id, sender, body) values ($1, $2, $3, $4)
-on conflict (client_id) do nothing
+on conflict (client_id) do update set sent_at = now() where inbox.answer is null
 """
+LETTER_SECONDS: Final = 60
+"""A command that nobody has taken for so long is void: its sender has told its caller that it was given up."""
+IS_VALID: Final = f"inbox.sent_at > now() - interval '{LETTER_SECONDS} seconds'"
 ANSWERED: Final = "select answer from hames.inbox where client_id = $1"
 
 

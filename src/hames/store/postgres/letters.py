@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hames.domain.commands import Standing
 from hames.domain.ids import ThreadId
-from hames.ports import Letter
+from hames.ports import Letter, Viewing
 from hames.store.postgres.hints import INBOX, LISTS, inbox_hint
+from hames.store.postgres.inbox import IS_VALID
 
 if TYPE_CHECKING:
     from hames.store.postgres.nodes import PostgresNodes
@@ -18,13 +19,27 @@ select case when t.owner = $2 then false when n.until > now() then true
 from hames.thread t left join hames.node n on n.id = t.owner where t.id = $1
 """
 WITHDRAW: Final = "delete from hames.inbox where client_id = $1 and taken_by is null returning id"
-RECEIVE: Final = """
+DISCARD: Final = "delete from hames.inbox where client_id = $1"
+RECEIVE: Final = f"""
 with waiting as (
     select id, taken_by from hames.inbox
-    where answer is null and thread = any($2::text[]) and taken_by is distinct from $1 for update skip locked
+    where answer is null and thread = any($2::text[]) and {IS_VALID}
+        and (thread = $4 or exists (select from hames.thread t where t.id = inbox.thread and t.owner = $1))
+        and (taken_by is distinct from $1 or client_id <> all($3::text[])) for update skip locked
 )
 update hames.inbox i set taken_by = $1 from waiting w where i.id = w.id
-returning i.id, i.client_id, i.thread, i.body, w.taken_by is not null
+returning i.id, i.client_id, i.thread, i.body, w.taken_by is not null and w.taken_by <> $1
+"""
+"""Also what this node has taken without hearing of it, because the connection was lost. A thread that another node has
+taken over is that node's, although this one may not know it yet."""
+AWAITED: Final = """
+select exists (select from hames.inbox i join hames.node n on n.id = i.sender
+    where i.client_id = $1 and i.answer is null and n.until > now())
+"""
+LIVE: Final = "select exists (select from hames.node where id = $1 and until > now())"
+TOOL_NODES: Final = """
+select node, answers, tools from hames.presence p
+where thread = $1 and node <> $2 and tools > 0 and p.until > now() order by since, node
 """
 PUT_BACK: Final = "update hames.inbox set taken_by = '' where client_id = $1 and answer is null returning thread"
 ANSWER: Final = """
@@ -65,6 +80,9 @@ class PostgresLetters:
         about = thread_id, self._nodes.id, self._store.places
         return bool(await self._value(WRITER, *about))
 
+    def mailbox(self, node: str) -> ThreadId:
+        return ThreadId(f"@{node}")  # which is no name of a thread
+
     async def send(self, thread_id: ThreadId, key: str, body: bytes) -> None:
         await self._store.inbox.send(thread_id, body, client_id=key)
 
@@ -74,8 +92,14 @@ class PostgresLetters:
     async def withdraw(self, key: str) -> bool:
         return await self._value(WITHDRAW, key) is not None
 
-    async def receive(self, held: Collection[ThreadId]) -> Sequence[Letter]:
-        rows = await self._store.connections.fetch(RECEIVE, self._nodes.id, list(held))
+    async def discard(self, thread_id: ThreadId, key: str) -> None:
+        await self._store.connections.execute(DISCARD, key)
+        self._store.hints.send([inbox_hint(thread_id)])
+
+    async def receive(self, held: Collection[ThreadId], under_way: Collection[str]) -> Sequence[Letter]:
+        mailbox = self.mailbox(self._nodes.id)
+        wanted = self._nodes.id, [*held, mailbox], list(under_way), mailbox
+        rows = await self._store.connections.fetch(RECEIVE, *wanted)
         return [
             Letter(key=row[1], thread_id=ThreadId(row[2]), body=row[3], repeated=row[4])
             for row in sorted(rows, key=lambda row: row[0])
@@ -99,11 +123,25 @@ class PostgresLetters:
         rows = await self._store.connections.fetch(STANDINGS, self._nodes.id)
         return {ThreadId(row[0]): row[1] for row in rows}
 
-    def set_viewing(self, thread_id: ThreadId, *, answers: bool | None) -> None:
+    async def is_awaited(self, key: str) -> bool:
+        return bool(await self._value(AWAITED, key))
+
+    async def is_live(self, node: str) -> bool:
+        return bool(await self._value(LIVE, node))
+
+    def set_viewing(self, thread_id: ThreadId, *, answers: bool | None, tools: int = 0) -> None:
         if answers is None:
             self._nodes.viewing.pop(thread_id, None)
         else:
-            self._nodes.viewing[thread_id] = answers
+            viewing = Viewing(node=self._nodes.id, thread_id=thread_id, answers=answers, tools=tools)
+            self._nodes.viewing[thread_id] = viewing
+
+    async def tell_viewing(self) -> None:
+        await self._nodes.tell_viewing()
+
+    async def tool_nodes(self, thread_id: ThreadId) -> Sequence[Viewing]:
+        rows = await self._store.connections.fetch(TOOL_NODES, thread_id, self._nodes.id)
+        return [Viewing(node=row[0], thread_id=thread_id, answers=row[1], tools=row[2]) for row in rows]
 
     def send_news(self) -> None:
         self._store.hints.send([LISTS])

@@ -18,6 +18,7 @@ from hames.domain.events import FORMAT
 from hames.domain.ids import ThreadId
 from hames.ports import NodeStatus, Viewing
 from hames.store.postgres.hints import CHANNEL, INBOX, LISTS
+from hames.store.postgres.inbox import IS_VALID
 from hames.store.postgres.lease import is_live, take
 
 if TYPE_CHECKING:
@@ -39,10 +40,10 @@ on conflict (id) do update set until = excluded.until, stats = excluded.stats, r
 """
 VIEW: Final = """
 with gone as (delete from hames.presence where node = $1 and thread <> all($2::text[]))
-insert into hames.presence (thread, node, answers, until)
-select v.thread, $1, v.answers, now() + make_interval(secs => $4)
-from unnest($2::text[], $3::boolean[]) as v(thread, answers)
-on conflict (thread, node) do update set answers = excluded.answers, until = excluded.until
+insert into hames.presence (thread, node, answers, until, tools)
+select v.thread, $1, v.answers, now() + make_interval(secs => $4), v.tools
+from unnest($2::text[], $3::boolean[], $5::integer[]) as v(thread, answers, tools)
+on conflict (thread, node) do update set answers = excluded.answers, until = excluded.until, tools = excluded.tools
 """
 VIEWED: Final = """
 select p.node, p.thread, p.answers from hames.presence p join hames.thread t on t.id = p.thread
@@ -61,7 +62,7 @@ found as (
     union
     select id from hames.thread where wake_at <= now()
     union
-    select thread from hames.inbox where answer is null
+    select thread from hames.inbox where answer is null and {IS_VALID}
 ),
 taken as (
     select t.id from hames.thread t
@@ -106,6 +107,7 @@ with gone as (
 ),
 unseen as (delete from hames.presence where until < now() - interval '1 minute')
 delete from hames.inbox where answered_at < now() - interval '10 minutes'
+    or answer is null and sent_at < now() - interval '1 day'
 """
 LEAVE: Final = """
 with given as (update hames.thread set owner = null where owner = $1),
@@ -134,13 +136,14 @@ class PostgresNodes:
         self.labels = tuple(labels)
         self.slots = slots
         self.lease_s = store.lease.seconds
-        self.viewing: dict[ThreadId, bool] = {}
+        self.viewing: dict[ThreadId, Viewing] = {}
         self._version = version
         self._store = store
         self._skipped: dict[ThreadId, float] = {}
         self._wake = anyio.Event()
         self._renewals = self._claimed = 0
-        self._viewed: dict[ThreadId, bool] = {}
+        self._viewed: dict[ThreadId, Viewing] = {}
+        self._telling = anyio.Lock()
         store.lease.managed = True
         store.places = [f"node:{name}", *(f"label:{label}" for label in self.labels)]
 
@@ -157,14 +160,23 @@ class PostgresNodes:
         await connection.execute(RENEW, self.id, self.name, self.lease_s, labels, self.slots, self._version, stats)
         await self._store.release_waiting(connection)  # what could not be given back while the database was gone
         if self.viewing or self._viewed:
-            viewing = dict(self.viewing)
-            await connection.execute(VIEW, self.id, list(viewing), list(viewing.values()), self.lease_s)
-            self._viewed = viewing
+            await self._tell_viewing(connection)
         self._renewals += 1
         if self._renewals % TIDY_EVERY == 0:
             await connection.execute(TIDY)
         rows: list[Any] = await connection.fetch(VIEWED, self.id)
         return [Viewing(node=row[0], thread_id=ThreadId(row[1]), answers=row[2]) for row in rows]
+
+    async def tell_viewing(self) -> None:
+        if self.viewing != self._viewed:
+            await self._store.run(self._tell_viewing)
+
+    async def _tell_viewing(self, connection: "Connection") -> None:
+        async with self._telling:  # what is told last is what holds
+            viewing = dict(self.viewing)
+            answers, tools = [one.answers for one in viewing.values()], [one.tools for one in viewing.values()]
+            await connection.execute(VIEW, self.id, list(viewing), answers, self.lease_s, tools)
+            self._viewed = viewing
 
     def _stats(self) -> dict[str, float]:
         """For `hames nodes` and the metrics of every gateway: a worker itself listens on no port."""

@@ -156,7 +156,13 @@ create index blob_uploads on hames.blob (created_at) where kind = 'upload';
 says a lower number than its own, so that nodes of the version before go on while others are upgraded.
 """
 
-MIGRATIONS: Final = ((_FIRST, 1), (_SECOND, 1))
+_THIRD = """
+alter table hames.presence add column tools integer not null default 0,
+    add column since timestamptz not null default now();
+"""
+"""Which nodes have clients that carry out tools of a thread."""
+
+MIGRATIONS: Final = ((_FIRST, 1), (_SECOND, 1), (_THIRD, 1))
 """Each with the lowest version that can still use the tables after it."""
 VERSION: Final = len(MIGRATIONS)
 

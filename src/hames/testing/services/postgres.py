@@ -185,6 +185,10 @@ class Cluster:
 
     def stop(self) -> None:
         """Ends the server and deletes its files."""
+        self.stop_server()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def stop_server(self) -> None:
         if self.process is not None:
             self.process.send_signal(signal.SIGINT if self.fsync else signal.SIGQUIT)
             try:
@@ -192,7 +196,6 @@ class Cluster:
             except subprocess.TimeoutExpired:
                 self.kill()
             self.process = None
-        shutil.rmtree(self.home, ignore_errors=True)
 
     def psql(self, *statements: str, database: str = "postgres") -> str:
         words = [word for one in statements for word in ("-c", one)]
