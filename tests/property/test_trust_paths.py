@@ -1,7 +1,7 @@
 """No path leads past a deny rule or plan mode: other hands than our own tools, and every client's ways.
 
 Paths: tools of MCP servers and of clients, agents of ACP (their terminals and files), Codex, clients that change modes
-and answer "always" over their own protocols, forks, restarts in the middle of a question. `test_trust_stories` has our own
+and answer "always" over their own protocols, forks, restarts in the middle of a question. `test_trust_stories` has our
 tools, `tests/unit/test_budgets.py` the budgets.
 """
 
