@@ -16,6 +16,20 @@ export function python(): string | undefined {
   return process.env["PYTHON"] ?? (existsSync(ours) ? ours : undefined);
 }
 
+/**
+ * Removes a directory in which a process that was killed may have children that still write. `maxRetries` of Node.js tries again to
+ * remove the directory, but not what came into it meanwhile.
+ */
+async function removeTree(path: string): Promise<void> {
+  for (const until = Date.now() + 30_000; ; await new Promise((resolve) => setTimeout(resolve, 100))) {
+    try {
+      return rmSync(path, { recursive: true, force: true });
+    } catch (problem) {
+      if (Date.now() > until) throw problem;
+    }
+  }
+}
+
 /** `serve`: `hames serve` itself, as people start it, with these options and nothing of our environment but `environment`. */
 export type HouseOptions = { serve?: string[]; environment?: Record<string, string>; stage?: string[] };
 
@@ -162,6 +176,6 @@ export class House {
     for (const one of this.followed.splice(0)) one.close();
     await this.wire.close();
     await this.kill();
-    rmSync(dirname(this.workspace), { recursive: true, force: true, maxRetries: 20 });
+    await removeTree(dirname(this.workspace));
   }
 }

@@ -212,6 +212,8 @@ test("what was typed is there again after a reload, and earlier prompts with the
   await box(page).fill("a draft");
   await page.reload();
   await eventually(() => box(page).inputValue(), "a draft");
+  // The draft is there before the thread has come, and with it the earlier prompts.
+  await talk(page).getByText("Hello. What shall we do?").waitFor();
   await box(page).fill("");
   await box(page).press("ArrowUp");
   await eventually(() => box(page).inputValue(), "hello first");

@@ -8,6 +8,7 @@ import msgspec
 from hames.domain.actors import Actor
 from hames.domain.display import one_line, printable, visible
 from hames.domain.foreign import FOREIGN
+from hames.domain.items import USER_DECLINED
 from hames.domain.json import Json
 from hames.protocols.flint import items as wire
 from hames.protocols.flint import messages as m
@@ -62,7 +63,7 @@ def _block(item: wire.ThreadItem) -> str:
         case wire.CommandExecutionItem(command=command, aggregated_output=output, exit_code=code, status=status):
             ending = f"exit code {code}" if isinstance(code, int) else status
             shown = fenced(f"$ {command}\n{output or ''}", "console")
-            return f"{shown}\n\n*{ending}*"
+            return shown if status == "declined" else f"{shown}\n\n*{ending}*"
         case wire.FileChangeItem(changes=changes):
             return "\n\n".join(f"`{printable(one.path)}`\n\n{fenced(one.diff, 'diff')}" for one in changes)
         case wire.PlanItem(entries=entries, text=text):
@@ -87,6 +88,8 @@ def _block(item: wire.ThreadItem) -> str:
 def _why(item: wire.ThreadItem) -> str:
     """Why it was refused, failed or skipped."""
     reason = one_line(wire.reason_of(item), WHY_CHARS)
+    if getattr(item, "status", "") == "declined":
+        return f"*declined: {reason}*" if reason not in ("", USER_DECLINED) else "*declined*"
     word = "" if reason.startswith("skipped") else "failed: "
     return f"*{word}{reason}*" if reason else ""
 

@@ -24,6 +24,7 @@ from hames.cli.paint import Paint
 from hames.cli.threads import find
 from hames.client.appserver.client import AppServerClient
 from hames.domain.display import visible
+from hames.domain.undo import TO_DO
 from hames.protocols.flint import messages as m
 
 MOST_SHOWN = 40
@@ -70,7 +71,7 @@ async def _run(args: Namespace, client: AppServerClient) -> int:
         _print(found, as_json=args.json)
         return 1 if found.conflicts else 0
     if not asks or not found.restored:
-        _print(found, as_json=args.json)
+        _print(found, as_json=args.json, to_do=args.preview)
     else:
         print("nothing was changed")
     return 0 if args.preview and found.restored else 1
@@ -86,19 +87,21 @@ async def _turn_id(client: AppServerClient, thread_id: str, named: str | None) -
 
 
 async def _agreed(found: m.ThreadUndoResult) -> bool:
-    _print(found, as_json=False)
+    _print(found, as_json=False, to_do=True)
     if not sys.stdin.isatty():
         raise ServerRefused("this needs a confirmation, and there is no terminal to ask on; use --yes")
     return (await read_answer("Go ahead? [y/N] ")).strip().lower() in ("y", "yes")
 
 
-def _print(found: m.ThreadUndoResult, *, as_json: bool) -> None:
+def _print(found: m.ThreadUndoResult, *, as_json: bool, to_do: bool = False) -> None:
+    """`to_do`: nothing of it is done yet."""
     if as_json:
         print(msgspec.json.encode(found).decode())
         return
     paint = Paint.for_stream(sys.stdout)
     for one in found.restored[:MOST_SHOWN]:
-        print(f"  {paint.accent(one.action.ljust(12))}  {visible(one.path)}")
+        action = TO_DO.get(one.action, one.action) if to_do else one.action
+        print(f"  {paint.accent(action.ljust(12))}  {visible(one.path)}")
     if len(found.restored) > MOST_SHOWN:
         print(f"  and {len(found.restored) - MOST_SHOWN} more")
     for left in (*found.conflicts, *found.not_kept)[:MOST_SHOWN]:

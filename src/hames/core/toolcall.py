@@ -21,7 +21,7 @@ from hames.domain.errors import HarnessError, StorageFailed
 from hames.domain.events import ItemCompleted, ItemStarted, Noticed
 from hames.domain.grants import what_changed
 from hames.domain.ids import CallId, ItemId
-from hames.domain.items import Call, CommandExecution, ItemStatus, Stream, ToolCall, ToolItem, ToolResult
+from hames.domain.items import USER_DECLINED, Call, CommandExecution, ItemStatus, Stream, ToolCall, ToolItem, ToolResult
 from hames.domain.json import Json
 from hames.domain.policy import ReadOnly
 from hames.domain.rulings import Ruling, Verdict, decide, depends_on_trust
@@ -327,7 +327,7 @@ async def _ask(turn: LoopTurn, prepared: Work, ruling: Ruling) -> ToolResult | N
     if answer.decision in ("once", "always"):
         return None
     text = f"{DECLINED} They said: {answer.note}" if answer.note else DECLINED
-    return ToolResult(text=text, failed=True, reason=answer.note or "the user declined it")
+    return ToolResult(text=text, failed=True, reason=answer.note or USER_DECLINED)
 
 
 async def _save_unsaved(turn: LoopTurn, intent: Intent) -> None:

@@ -277,6 +277,8 @@ OUTPUT_HEAD = "Output of a command that I ran myself"
 """Begins a text that was added to a message and not typed: what a user's own command printed."""
 NOT_RUN = "not run: nobody approved it"
 """The reason of a call whose turn ended while it waited for an approval."""
+USER_DECLINED = "the user declined it"
+"""The reason of a call that was refused without a word."""
 
 
 def not_run(item: Item) -> Item:

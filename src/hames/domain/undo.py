@@ -10,6 +10,9 @@ from hames.domain.value import Value
 
 Restored = Literal["removed", "brought back", "changed back", "permissions"]
 
+TO_DO = {"removed": "remove", "brought back": "bring back", "changed back": "change back"}
+"""What a report says was done, before it is done."""
+
 
 class RestoredPath(Value):
     """`path` is relative to the workspace."""

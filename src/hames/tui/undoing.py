@@ -7,15 +7,13 @@ from msgspec.structs import replace
 
 from hames.client.appserver.client import AppServerClient, text_of
 from hames.domain.display import visible
+from hames.domain.undo import TO_DO
 from hames.protocols.flint import messages as m
 from hames.protocols.flint.items import TextInput, UserMessageItem
 from hames.tui.conversation import Conversation
 from hames.tui.pickers import PickerChoice
 
 MOST_SHOWN = 12
-VERBS = {"removed": "remove", "brought back": "bring back", "changed back": "change back"}
-"""What a report says was done, before it is done."""
-
 Choose = Callable[[str, list[PickerChoice]], Awaitable[str]]
 """Shows a list under a title. Returns the id of what was chosen; empty: the list was closed."""
 
@@ -65,7 +63,7 @@ def _files(verb: str, count: int) -> str:
 def _names(found: m.ThreadUndoResult) -> str:
     # What turns made (also caches) is the longer part of the list; what they changed matters more and comes first.
     ordered = sorted(found.restored, key=lambda one: one.action == "removed")
-    names = [f"{VERBS.get(one.action, one.action)} {visible(one.path)}" for one in ordered[:MOST_SHOWN]]
+    names = [f"{TO_DO.get(one.action, one.action)} {visible(one.path)}" for one in ordered[:MOST_SHOWN]]
     return ", ".join(names) + (", …" if len(found.restored) > MOST_SHOWN else "")
 
 

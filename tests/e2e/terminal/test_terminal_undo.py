@@ -119,3 +119,17 @@ def hames(terminal: Terminal, *words: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@pytest.mark.needs("bwrap")
+def test_undo_on_the_command_line_says_what_it_would_do_and_then_what_it_did(terminal: Terminal) -> None:
+    write = {"call": "write", "with": {"path": "new.txt", "content": "new\n"}}
+    model = script(terminal, [write], "It is done.")
+    hames(terminal, "run", "make it", "--model", model, "--approval-policy", "never")
+    terminal.start("undo")
+    screen = terminal.shows("remove        new.txt", "1 change would be undone", "Go ahead? [y/N]")
+    assert "removed" not in screen
+    terminal.types("y")
+    terminal.presses("Enter")
+    terminal.shows("removed       new.txt", "1 change undone", "ended with 0")
+    assert not (terminal.workspace / "new.txt").exists()

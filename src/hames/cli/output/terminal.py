@@ -15,7 +15,7 @@ from hames.cli.wrapping import WordWrap, columns, fold
 from hames.client.appserver import events as agent_events
 from hames.domain.display import PrintableStream, one_line, printable, visible
 from hames.domain.foreign import FOREIGN
-from hames.domain.items import NOT_RUN
+from hames.domain.items import NOT_RUN, USER_DECLINED
 from hames.domain.json import Json
 from hames.domain.value import Value
 from hames.protocols.flint import items as wire
@@ -273,6 +273,7 @@ class TerminalView:
         if item.status == "completed" or not isinstance(item.status, str):
             return
         why = one_line(wire.reason_of(item), WHY_CHARS)
+        why = "" if why == USER_DECLINED else why
         if item.outcome == "skipped" or why == NOT_RUN:
             self._line(self._paint.dim(f"  – {why or 'skipped'}"))
             return

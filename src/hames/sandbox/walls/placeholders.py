@@ -22,7 +22,7 @@ from hames.sandbox.walls.mounts import Mount
 
 _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS)
 SLOWLY = "placeholders"
-_PATIENCE_SECONDS = 0.025
+_PATIENCE_SECONDS = 0.5
 _LOCK_TRIES = 100
 _LOCK_PAUSE_SECONDS = 0.002
 
@@ -69,7 +69,8 @@ class Placeholders:
         if _flock(lock, fcntl.LOCK_EX, tries=1):
             for path, content in self._guards.files:
                 _remove_file(path, content)
-            # A disk that is busy takes milliseconds to remove an empty directory. The command has ended: nobody waits.
+            # A disk that is busy takes milliseconds to remove an empty directory. It is waited for, because undo takes
+            # what changes in the directory later for somebody else's; but not for long, because the command has ended.
             deadline = time.monotonic() + _PATIENCE_SECONDS
             while rest and time.monotonic() < deadline:
                 _remove_directory(rest.pop())
