@@ -12,7 +12,7 @@ from hames.domain.errors import InvalidCommand, TurnBusy, TurnNotFound
 from hames.domain.events import Noticed
 from hames.domain.ids import TurnId
 from hames.domain.policy import ReadOnly
-from hames.domain.undo import UndoReport, undo_sentence
+from hames.domain.undo import UndoReport
 from hames.ports import Checkpoints, TurnCheckpoint
 
 END_SECONDS = 3.0
@@ -65,7 +65,7 @@ async def undo_turn(threads: Threads, command: UndoTurn) -> UndoReport:
     if report.restored and not report.preview:
         name = "redone" if report.redo else "undone"
         about = {"turns": list(report.turns), "paths": [one.path for one in report.restored]}
-        await loaded.thread.emit(Noticed(source="hames", name=name, message=undo_sentence(report), data=about))
+        await loaded.thread.emit(Noticed(source="hames", name=name, message=report.message, data=about))
     return report
 
 

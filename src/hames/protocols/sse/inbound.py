@@ -8,7 +8,8 @@ from hames.domain.json import NOTHING
 from hames.domain.options import Overrides
 from hames.protocols.body import decode_body
 from hames.protocols.instructions import with_instructions
-from hames.protocols.sse.messages import ApprovalAnswer, Prompt
+from hames.protocols.questions import ApprovalAnswer
+from hames.protocols.sse.messages import Prompt
 
 
 def decode_prompt(body: bytes) -> Prompt:

@@ -68,31 +68,26 @@ class InitializeResult(Wire):
     platform_os: str = ""
 
 
-class ThreadStartParams(ThreadConfig, kw_only=True):
+class _OpensThread(ThreadConfig, kw_only=True):
     model: str | None = None
     cwd: str | None = None
     approval_policy: ApprovalPolicy | None = None
     sandbox: SandboxPolicy | None = None
+
+
+class ThreadStartParams(_OpensThread, kw_only=True):
     worktree: WorktreeOptions | None = None
 
 
-class ThreadResumeParams(ThreadConfig, kw_only=True):
+class ThreadResumeParams(_OpensThread, kw_only=True):
     thread_id: str
-    model: str | None = None
-    cwd: str | None = None
-    approval_policy: ApprovalPolicy | None = None
-    sandbox: SandboxPolicy | None = None
 
 
-class ThreadForkParams(ThreadConfig, kw_only=True):
+class ThreadForkParams(_OpensThread, kw_only=True):
     """`lastTurnId` is the last turn that the fork contains; without it the fork contains all."""
 
     thread_id: str
     last_turn_id: str | None = None
-    model: str | None = None
-    cwd: str | None = None
-    approval_policy: ApprovalPolicy | None = None
-    sandbox: SandboxPolicy | None = None
     worktree: WorktreeOptions | None = None
 
 
@@ -212,17 +207,11 @@ class ThreadQueueListResult(Wire):
     held: bool
 
 
-class TurnStartParams(ClientSettings, kw_only=True):
+class TurnStartParams(ThreadSettingsUpdateParams, kw_only=True):
     """`outputSchema` is the JSON Schema that the final answer has to match."""
 
-    thread_id: str
     input: Inputs
     output_schema: dict[str, Json] | None = None
-    model: str | None = None
-    cwd: str | None = None
-    approval_policy: ApprovalPolicy | None = None
-    sandbox_policy: SandboxPolicy | None = None
-    config: dict[str, str] | None = None
     client_user_message_id: str | None = None
 
 
