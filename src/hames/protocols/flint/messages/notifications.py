@@ -9,21 +9,12 @@ from hames.domain.json import Json
 from hames.domain.policy import ApprovalEnd
 from hames.domain.value import Value
 from hames.protocols.flint.items import FileUpdateChange, PlanEntry, ThreadItem
-from hames.protocols.flint.messages.objects import (
-    QueuedPrompt,
-    SandboxPolicy,
-    SpecifiedApprovalPolicy,
-    Thread,
-    ThreadStatus,
-    TokenUsage,
-    Turn,
-    Usage,
-)
+from hames.protocols.flint.messages import objects
 from hames.protocols.flint.wire import Maybe, RequestId, Wire
 
 
 class ThreadStarted(Wire):
-    thread: Thread
+    thread: objects.Thread
 
 
 class ThreadNamed(Wire):
@@ -39,15 +30,15 @@ class ThreadMentioned(Wire):
 
 class ThreadStatusChanged(Wire):
     thread_id: str
-    status: ThreadStatus
+    status: objects.ThreadStatus
 
 
 class ThreadSettings(Wire):
     model: str
     model_provider: str
     cwd: str
-    approval_policy: SpecifiedApprovalPolicy
-    sandbox_policy: SandboxPolicy
+    approval_policy: objects.SpecifiedApprovalPolicy
+    sandbox_policy: objects.SandboxPolicy
     config: dict[str, str]
     approval_mode: Literal["onRequest"] | Maybe = msgspec.UNSET
     """The policy, where the specification has no word for it: `approvalPolicy` has the nearest one then."""
@@ -67,7 +58,7 @@ class InstructionSources(Wire):
 
 class ThreadQueueChanged(Wire):
     thread_id: str
-    queue: list[QueuedPrompt]
+    queue: list[objects.QueuedPrompt]
     held: bool
 
 
@@ -76,15 +67,15 @@ class TokenUsageUpdated(Wire):
 
     thread_id: str
     turn_id: str
-    usage: Usage
-    token_usage: TokenUsage | None = None
+    usage: objects.Usage
+    token_usage: objects.TokenUsage | None = None
 
 
 class TurnChanged(Wire):
     """`turn/started` and `turn/completed`."""
 
     thread_id: str
-    turn: Turn
+    turn: objects.Turn
 
 
 class TurnPlanUpdated(Wire):
