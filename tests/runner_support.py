@@ -8,7 +8,6 @@ from typing import Any
 
 import anyio
 import msgspec
-from test_server_runner import STREAM, event, stranger
 
 from hames.agents.runner.agent import RunnerAgent
 from hames.clock_and_ids import SystemClock
@@ -30,6 +29,7 @@ from hames.store.memory import MemoryStore
 from hames.testing.fakes.clock import CountingIds
 from hames.testing.fakes.model import ScriptedModel
 from hames.tools.files.workspace import LocalWorkspace
+from runner_turns import STREAM, event, stranger
 from support import ECHO, NoTrust, TheseTools, turn_end
 
 PIXEL = base64.b64decode(
