@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
 
 import anyio
 from msgspec.structs import replace
@@ -34,9 +33,6 @@ from hames.domain.processes import ProcessList
 from hames.domain.project_notes import NoteFile, note_files
 from hames.domain.state import ThreadState, apply, blank
 from hames.ports import Checkpoints, Clock, Ids, Models, Notes, Store, Workspace
-
-if TYPE_CHECKING:
-    pass
 
 KEPT = 100
 """So many threads stay loaded, whatever they do."""
