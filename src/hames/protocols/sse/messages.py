@@ -14,8 +14,8 @@ from hames.domain.items import Citation
 from hames.domain.json import Json
 from hames.domain.policy import ApprovalEnd
 from hames.domain.value import Value
+from hames.protocols.approvals import Question
 from hames.protocols.instructions import Instructions
-from hames.protocols.questions import Question
 
 RunState = Literal["thinking", "running_tool", "idle"]
 

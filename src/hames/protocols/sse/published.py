@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from hames.protocols.questions import ApprovalAnswer
+from hames.protocols.approvals import ApprovalAnswer
 from hames.protocols.schema import Published
 from hames.protocols.sse import messages as m
 

@@ -14,8 +14,8 @@ from hames.domain.items import Citation, FileUpdate, PlanEntry
 from hames.domain.json import Json
 from hames.domain.policy import AgentName, ApprovalPolicy, SandboxPolicy
 from hames.domain.value import Value
+from hames.protocols.approvals import ApprovalAnswer, Question
 from hames.protocols.instructions import Instructions
-from hames.protocols.questions import ApprovalAnswer, Question
 
 RunStatus = Literal["idle", "running", "error"]
 MessageStatus = Literal["pending", "streaming", "complete", "error"]

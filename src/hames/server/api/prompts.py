@@ -12,7 +12,7 @@ from hames.domain.foreign import FOREIGN
 from hames.domain.ids import ThreadId
 from hames.domain.state import Turn
 from hames.domain.value import Value
-from hames.protocols.questions import ApprovalAnswer
+from hames.protocols.approvals import ApprovalAnswer
 from hames.protocols.sse import inbound
 from hames.protocols.sse import messages as m
 from hames.protocols.sse.session import SseSession

@@ -1,5 +1,8 @@
-"""The updates of ACP v2: messages and tool calls are upserts, output of commands is a stream of a terminal's bytes,
-and the state of a session is told by itself."""
+"""Session updates of ACP v2, and its answers.
+
+Messages and tool calls are upserts, output of commands is a stream of a terminal's bytes, and the state of a session is
+told by itself.
+"""
 
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence

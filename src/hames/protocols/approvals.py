@@ -1,4 +1,4 @@
-"""An approval that is asked for and how it is answered, in the members that SSE and sync share."""
+"""Approvals over SSE and sync: the members of the question that both have, and the body of an answer."""
 
 from typing import Literal
 
