@@ -138,7 +138,8 @@ def _first_line(change: items.FileUpdate) -> int | None:
 def diffs(change: items.FileUpdate) -> Iterator[Diff]:
     """A unified diff as v1 has it: the text before and after, one pair for each hunk.
 
-    >>> list(diffs(items.FileUpdate(path="/a", kind="modify", diff="--- a/a\\n+++ b/a\\n@@ -1,2 +1,2 @@\\n a\\n-b\\n+c\\n")))
+    >>> hunk = "--- a/a\\n+++ b/a\\n@@ -1,2 +1,2 @@\\n a\\n-b\\n+c\\n"
+    >>> list(diffs(items.FileUpdate(path="/a", kind="modify", diff=hunk)))
     [Diff(path='/a', new_text='a\\nc\\n', old_text='a\\nb\\n')]
     """
     hunks = _hunks(change.diff)
