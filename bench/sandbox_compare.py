@@ -2,6 +2,7 @@
 
   git archive COMMIT | tar x -C /var/tmp/before
   python bench/sandbox_compare.py /var/tmp/before/src
+  python bench/sandbox_compare.py                 this tree against itself: how much two measurements differ
   python bench/sandbox_compare.py /var/tmp/before/src --workspace DIR --rounds 300
 
 Each tree has a process of its own, which starts one command after the other as told. Printed are medians and minima of
@@ -92,7 +93,9 @@ def compare(trees: dict[str, str], workspace: str, bubblewrap: str, rounds: int)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tree", help="the other source tree, a directory that holds the package")
+    parser.add_argument(
+        "tree", nargs="?", default=str(HERE), help="the other source tree, a directory that holds the package"
+    )
     parser.add_argument("--workspace", help="default: an empty git repository")
     parser.add_argument("--bubblewrap", default="", help="which one, by path")
     parser.add_argument("--rounds", type=int, default=150)

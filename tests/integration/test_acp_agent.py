@@ -1,109 +1,42 @@
 """An agent program that speaks ACP carries out the turns: items, approvals, cancels, its own history."""
 
-import os
-import sys
 from pathlib import Path
 
 import anyio
 import pytest
-from msgspec.structs import replace
 
+from acp_agents import NOTICES, agent, follow_turn, models, of, said, say
 from hames.agents.acp.agent import AcpAgent
-from hames.agents.acp.models import AcpModels, CatalogFile
-from hames.app import open_engine
-from hames.clock_and_ids import SystemClock
 from hames.config.agents import AgentProgram
 from hames.config.load import load
 from hames.core.engine import Engine
-from hames.domain.approvals import Approval, ChangeFiles
 from hames.domain.commands import (
     CompactThread,
     CreateThread,
-    InterruptTurn,
-    ResolveApproval,
     ReviewTarget,
     StartReview,
-    StartTurn,
 )
 from hames.domain.errors import HarnessError, Misconfigured
-from hames.domain.events import ApprovalRequested, ItemStarted, Noticed, TurnEnded
 from hames.domain.items import (
     AgentMessage,
     CommandExecution,
     FileChange,
-    Item,
     Plan,
     Reasoning,
-    TextInput,
     ToolCall,
 )
 from hames.domain.options import Overrides
-from hames.domain.policy import ReadOnly
-from hames.domain.rules import Rule
 from hames.domain.state import ThreadState, Turn
-from hames.providers.catalogue import Catalogue
 from hames.testing.checks.agent import check_agent
 from support import engine
 
-PROGRAM = str(Path(__file__).parent / "acp_agent_program.py")
 VERSIONS = pytest.mark.parametrize("version", ["1", "2"])
-
-
-def agent(folder: Path, version: str = "1", *, after_crash: str = "go_on") -> AcpAgent:
-    (folder / "theirs").mkdir(exist_ok=True)
-    command = [sys.executable, PROGRAM, str(folder / "theirs"), version]
-    return AcpAgent(
-        "small",
-        command,
-        memory=lambda: folder / "memory",
-        environment={},
-        catalog=CatalogFile(folder / "catalog.json"),
-        after_crash=after_crash,  # type: ignore[arg-type]
-    )
-
-
-def models(folder: Path, version: str = "1") -> Catalogue:
-    small = agent(folder, version)
-    source = AcpModels("small", small.command, file=CatalogFile(folder / "catalog.json"), start=small.start)
-    return Catalogue({}, clock=SystemClock(), default="small/default", sources=[source])
-
-
-APPROVALS: list[Approval] = []
-NOTICES: list[str] = []
-"""The names of the notices of the test's own turns."""
 
 
 def make_engine(folder: Path, version: str = "1", *, after_crash: str = "go_on") -> Engine:
     NOTICES.clear()
     small = agent(folder, version, after_crash=after_crash)
     return engine(models(folder, version), cwd=folder, agents={"small": small})
-
-
-async def follow_turn(house: Engine, thread: ThreadState, *commands: object, decision: str = "once") -> ThreadState:
-    """Carries out the commands, answers what is asked, and returns the thread when the turn has ended."""
-    watcher = await house.follow(thread.id)
-    with anyio.fail_after(60):
-        for command in commands:
-            await house.execute(command)  # type: ignore[arg-type]
-        while True:
-            for change in await watcher.next():
-                match change.record.event:
-                    case ApprovalRequested(approval=approval):
-                        APPROVALS.append(approval)
-                        await house.execute(ResolveApproval(approval_id=approval.id, decision=decision))  # type: ignore[arg-type]
-                    case ItemStarted(item=AgentMessage()) if "hang" in str(commands):
-                        await house.execute(InterruptTurn(thread_id=thread.id))
-                    case Noticed(name=name):
-                        NOTICES.append(name)
-                    case TurnEnded():
-                        return change.after
-                    case _:
-                        pass
-
-
-def say(thread: ThreadState, words: str, **overrides: object) -> StartTurn:
-    content = (TextInput(text=words),)
-    return StartTurn(thread_id=thread.id, content=content, overrides=Overrides(**overrides))  # type: ignore[arg-type]
 
 
 async def play(
@@ -122,10 +55,6 @@ async def play(
         for words in prompts:
             state = await follow_turn(house, state, say(state, words), decision=decision)
         return list(state.turns)
-
-
-def of(turn: Turn, kind: type[Item]) -> list[Item]:
-    return [item for item in turn.items if isinstance(item, kind)]
 
 
 @VERSIONS
@@ -314,9 +243,6 @@ async def test_an_agent_that_wants_a_login_says_so_in_one_sentence(tmp_path: Pat
     assert turn.error.message == "small is not signed in: Authentication required"
 
 
-# -- models, modes and options
-
-
 @VERSIONS
 async def test_its_models_and_options_are_ours_to_choose(tmp_path: Path, version: str) -> None:
     house = make_engine(tmp_path, version)
@@ -377,146 +303,6 @@ async def test_its_own_summary_is_asked_for_with_its_command(tmp_path: Path) -> 
         state = await follow_turn(house, state, say(state, "first"))
         state = await follow_turn(house, state, CompactThread(thread_id=state.id))
     assert (tmp_path / "theirs" / "s0").read_text().endswith("/compact\n")
-
-
-def said(state: ThreadState) -> str:
-    assert state.turns[-1].error is None, state.turns[-1].error
-    return "".join(one.text for one in of(state.turns[-1], AgentMessage))  # type: ignore[union-attr]
-
-
-# -- what it asks its client to do
-
-
-async def use_client(folder: Path, words: str, *, decision: str = "once", **overrides: object) -> ThreadState:
-    """One turn in a real engine, with our own tools and sandbox."""
-    workspace = folder / "workspace"
-    workspace.mkdir(exist_ok=True)
-    environment = {"HOME": str(folder), "HAMES_STATE": str(folder / "state"), "PATH": os.environ["PATH"]}
-    options = load({"cwd": str(workspace)}, environment)
-    house = open_engine(options, models=models(folder), agents={"small": agent(folder)})
-    async with house as opened:
-        state = await opened.execute(CreateThread(overrides=Overrides(**overrides)))  # type: ignore[arg-type]
-        assert isinstance(state, ThreadState)
-        return await follow_turn(opened, state, say(state, words), decision=decision)
-
-
-@pytest.mark.needs("bwrap")
-@pytest.mark.parametrize("when", ["permitted", "announced", "running", "late"])
-@pytest.mark.parametrize("what", ["plain", "named", "bash", "titled"])
-async def test_a_command_that_it_tells_of_and_hands_to_us_is_one_item(tmp_path: Path, when: str, what: str) -> None:
-    state = await use_client(tmp_path, f"handed {when} {what} echo one; touch made", approval_policy="always")
-    assert (tmp_path / "workspace" / "made").exists(), state.turns[-1].items
-    [command] = [one for one in state.turns[-1].items if isinstance(one, CommandExecution | ToolCall)]
-    assert isinstance(command, CommandExecution)
-    assert (command.status, command.exit_code, command.output) == ("completed", 0, "one\n")
-    assert said(state) == "handed over"
-
-
-@pytest.mark.parametrize("when", ["permitted", "announced", "running", "late"])
-async def test_a_file_that_it_tells_of_and_hands_to_us_is_one_item(tmp_path: Path, when: str) -> None:
-    path = tmp_path / "workspace" / "note.txt"
-    before = len(APPROVALS)
-    state = await use_client(tmp_path, f"handed {when} write {path} new", approval_policy="always")
-    assert path.read_text() == "new"
-    [change] = of(state.turns[-1], FileChange)
-    assert isinstance(change, FileChange)
-    assert (change.status, [one.path for one in change.changes]) == ("completed", [str(path)])
-    assert len(APPROVALS) == before + 1
-
-
-@pytest.mark.needs("bwrap")
-async def test_a_command_in_its_terminal_runs_in_our_sandbox_and_is_an_item(tmp_path: Path) -> None:
-    hidden = tmp_path / "secret"
-    hidden.write_text("x")
-    words = f"terminal echo $COLOUR; touch made; cat {hidden}; exit 3"
-    state = await use_client(tmp_path, words, approval_policy="always")
-    [command] = of(state.turns[-1], CommandExecution)
-    assert isinstance(command, CommandExecution)
-    assert (command.status, command.exit_code) == ("failed", 3)
-    assert command.command == f"export COLOUR='red blue'; {words.removeprefix('terminal ')}"
-    assert "No such file" in command.output
-    assert (tmp_path / "workspace" / "made").exists()
-    assert "exit 3 'red blue" in said(state)
-    assert "-32002" in said(state)  # a terminal that was released is gone
-    assert [one.intent.command for one in asked(state)] == [command.command]  # type: ignore[union-attr]
-
-
-@pytest.mark.needs("bwrap")
-@pytest.mark.parametrize(
-    ("words", "overrides", "why"),
-    [
-        ("terminal touch made", {"approval_policy": "always"}, "declined"),
-        ("terminal touch made", {"rules": (Rule(action="deny", command="touch *"),)}, "denied"),
-        ("terminal touch made", {"agent": "plan", "approval_policy": "never"}, "Read-only file system"),
-    ],
-)
-async def test_a_command_that_may_not_run_does_not(
-    tmp_path: Path, words: str, overrides: dict[str, object], why: str
-) -> None:
-    state = await use_client(tmp_path, words, decision="reject", **overrides)
-    assert why in said(state)
-    assert not (tmp_path / "workspace" / "made").exists()
-
-
-@pytest.mark.needs("bwrap")
-async def test_a_terminal_that_it_kills_ends(tmp_path: Path) -> None:
-    state = await use_client(tmp_path, "terminal echo started; sleep 1000", approval_policy="never")
-    [command] = of(state.turns[-1], CommandExecution)
-    assert command.status == "interrupted"
-    assert "exit None" in said(state)
-
-
-async def test_its_files_are_read_and_written_through_our_tools(tmp_path: Path) -> None:
-    (tmp_path / "workspace").mkdir()
-    note = tmp_path / "workspace" / "note"
-    note.write_text("one\ntwo\nthree\n")
-    state = await use_client(tmp_path, f"read {note}")
-    assert r"{'content': 'one\\ntwo\\n'}".replace("\\\\", "\\") in said(state)
-    state = await use_client(tmp_path, f"write {note} new words", approval_policy="always")
-    assert note.read_text() == "new words"
-    [change] = of(state.turns[-1], FileChange)
-    assert "+new words" in change.changes[0].diff  # type: ignore[union-attr]
-    assert isinstance(asked(state)[0].intent, ChangeFiles)
-
-
-@pytest.mark.parametrize(
-    ("words", "overrides", "why"),
-    [
-        ("write {w}/note x", {"approval_policy": "always"}, "declined"),
-        ("write {w}/note x", {"rules": (Rule(action="deny", write="{w}/note"),)}, "denied"),
-        ("write {w}/note x", {"sandbox": ReadOnly(), "approval_policy": "never"}, "no tool 'write'"),
-        ("write {w}/note x", {"agent": "plan", "approval_policy": "never"}, "no tool 'write'"),
-        ("write {w}/../outside x", {"approval_policy": "never"}, "outside the workspace"),
-        ("write {w}/.git/hooks/post-commit x", {"approval_policy": "never"}, "protected"),
-        ("write note x", {"approval_policy": "never"}, "must be an absolute path"),
-        ("read {w}/../outside", {}, "outside the workspace"),
-        ("read {w}/link", {}, "outside"),
-        ("read {w}/note", {"rules": (Rule(action="deny", read="{w}/note"),)}, "denied"),
-    ],
-)
-async def test_a_file_that_is_not_for_it_is_refused(
-    tmp_path: Path, words: str, overrides: dict[str, object], why: str
-) -> None:
-    workspace = tmp_path / "workspace"
-    (workspace / ".git" / "hooks").mkdir(parents=True)
-    (workspace / "note").write_text("kept")
-    (tmp_path / "outside").write_text("secret words")
-    (workspace / "link").symlink_to(tmp_path / "outside")
-    rules = tuple(
-        replace(one, write=one.write.format(w=workspace), read=one.read.format(w=workspace))
-        for one in overrides.get("rules", ())  # type: ignore[attr-defined]
-    )
-    given = {**overrides, **({"rules": rules} if rules else {})}
-    state = await use_client(tmp_path, words.format(w=workspace), decision="reject", **given)
-    assert why in said(state)
-    assert "secret words" not in said(state)
-    assert (workspace / "note").read_text() == "kept"
-    assert (tmp_path / "outside").read_text() == "secret words"
-    assert not list((workspace / ".git" / "hooks").iterdir())
-
-
-def asked(state: ThreadState) -> list[Approval]:
-    return [one for one in APPROVALS if one.turn_id == state.turns[-1].id]
 
 
 async def test_instructions_are_told_once(tmp_path: Path) -> None:

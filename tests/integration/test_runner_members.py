@@ -1,129 +1,59 @@
 """What travels between a server and its runner beyond the specification; and what a runner that knows only the
 specification is never asked."""
 
-import base64
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import msgspec
 import pytest
-from test_server_runner import STREAM, event, runner, stranger
+from test_server_runner import runner
 
-from hames.agents.runner.agent import RunnerAgent
-from hames.agents.runner.capabilities import NOTHING_ANNOUNCED, read_announcement
 from hames.app import open_engine
 from hames.clock_and_ids import SystemClock
 from hames.config.load import load
 from hames.core.engine import Engine
-from hames.core.engine_rules import EngineRules
 from hames.domain.commands import (
-    ChangeSettings,
     CompactThread,
     ForkThread,
-    InterruptTurn,
     ListThreads,
     ReadThread,
     ReviewTarget,
     StartReview,
-    StartTurn,
     SteerTurn,
     ThreadPage,
 )
-from hames.domain.errors import HarnessError, InvalidCommand
+from hames.domain.errors import InvalidCommand
 from hames.domain.events import UsageReported
-from hames.domain.ids import ThreadId
 from hames.domain.items import (
     AgentMessage,
     Compaction,
     FileInput,
-    ImageInput,
     McpToolCall,
     Plan,
     Reasoning,
     TextInput,
-    UserInput,
     UserMessage,
     WebSearch,
 )
-from hames.domain.json import NOTHING, Json
-from hames.domain.options import Overrides, Settings, ThreadServer
+from hames.domain.options import Settings, ThreadServer
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.request import PictureBlock, ReasoningEnded, SummaryDelta, TextBlock
-from hames.domain.state import Change, ThreadState, Turn
+from hames.domain.state import ThreadState
 from hames.protocols.runner.inbound import allowed_sandbox
 from hames.server.listener import Address
 from hames.server.runner import running as runner_running
-from hames.store.jsonl import JsonlStore
 from hames.store.memory import MemoryStore
-from hames.store.places import Places
-from hames.testing.fakes.clock import CountingIds
-from hames.testing.fakes.model import ScriptedModel, call, fail, hang, notice, say, search, tell, usage
-from hames.tools.files.workspace import LocalWorkspace
+from hames.testing.fakes.model import ScriptedModel, call, fail, notice, say, search, tell, usage
 from hames.tools.plan import PlanTool
+from runner_support import HELLO, IMAGE, changes, ended, prompt, seed_only, server, spoken
 from server_support import http
-from support import ECHO, NoTrust, TheseTools, created, engine, turn_end
+from support import ECHO, created, engine, turn_end
 
-PIXEL = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
-IMAGE = ImageInput(url="data:image/png;base64," + base64.b64encode(PIXEL).decode())
-HELLO = TextInput(text="Hello")
 SERVER = Path(__file__).parent / "mcp_server.py"
-
-
-@asynccontextmanager
-async def server(url: str, directory: Path, *, store: Any = None, memory: Path | None = None) -> AsyncGenerator[Engine]:
-    """A server's engine, which has only the runner at `url` to run turns with."""
-    agent = RunnerAgent(url, stall_s=60.0, cwd=str(directory), memory=lambda: memory)
-    await agent.learn()
-    rules = EngineRules(
-        defaults=Settings(model=agent.models.default, cwd=str(directory), approval_policy="never"), only_agent="runner"
-    )
-    house = Engine(
-        store=store or MemoryStore(),
-        models=agent.models,
-        workspace=LocalWorkspace(),
-        tools=TheseTools([ECHO]),
-        trust=NoTrust(),
-        clock=SystemClock(),
-        ids=CountingIds(),
-        rules=rules,
-        agents={agent.name: agent},
-    )
-    async with house:
-        yield house
-    await agent.aclose()
-
-
-async def ended(house: Engine, command: Any) -> Turn:
-    return (await changes(house, command))[-1].after.turns[-1]
-
-
-async def changes(house: Engine, command: Any) -> list[Change]:
-    watcher = await house.watch(command.thread_id)
-    await house.execute(command)
-    try:
-        return await turn_end(watcher)
-    finally:
-        watcher.close()
-
-
-def prompt(thread: ThreadState, *content: UserInput, schema: Json = NOTHING, **overrides: Any) -> StartTurn:
-    return StartTurn(
-        thread_id=thread.id, content=content or (HELLO,), overrides=Overrides(**overrides), output_schema=schema
-    )
-
-
-def spoken(model: ScriptedModel, number: int = -1) -> list[str]:
-    """What the model was shown, in words."""
-    blocks = [block for message in model.requests[number].messages for block in message.blocks]
-    return [block.text for block in blocks if isinstance(block, TextBlock)]
 
 
 async def test_an_image_reaches_the_runners_model(tmp_path: Path) -> None:
@@ -424,6 +354,8 @@ async def test_a_directory_that_the_runner_does_not_have_is_refused_in_words(tmp
 
 
 FULL, EXTERNAL = DangerFullAccess(), ExternalSandbox()
+
+
 WIDE = WorkspaceWrite(writable_roots=("/data",), network_access=True)
 
 
@@ -455,164 +387,3 @@ def test_a_runner_gives_as_much_freedom_as_it_has(
         return
     with pytest.raises(InvalidCommand, match="this runner allows"):
         allowed_sandbox(wanted, most)
-
-
-@asynccontextmanager
-async def seed_only(announcement: bytes = b"") -> AsyncGenerator[tuple[str, list[Json]]]:
-    """A runner that knows the specification and nothing else; and the bodies of the runs it was asked for."""
-    bodies: list[Json] = []
-    done = [event("run.started", prompt="go"), event("assistant.delta", text="Done."), event("run.completed")]
-    found = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(announcement), announcement)
-    missing = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-
-    async def serve(stream: anyio.abc.SocketStream) -> None:
-        async with stream:
-            received = b""
-            while b"\r\n\r\n" not in received:
-                received += await stream.receive()
-            head, _, body = received.partition(b"\r\n\r\n")
-            if head.startswith(b"GET "):
-                await stream.send(found if announcement and b"/capabilities" in head else missing)
-                return
-            length = int(head.lower().partition(b"content-length:")[2].split()[0])
-            while len(body) < length:
-                body += await stream.receive()
-            bodies.append(msgspec.json.decode(body))
-            await stream.send(STREAM + b"".join(done))
-
-    async with stranger(serve) as url:
-        yield url, bodies
-
-
-async def test_a_runner_of_the_specification_still_works(tmp_path: Path) -> None:
-    async with seed_only() as (url, bodies), server(url, tmp_path, memory=tmp_path / "memory") as house:
-        thread = await created(house)
-        for _ in range(2):
-            assert (await ended(house, prompt(thread))).status == "completed"
-    assert [body["prompt"] for body in bodies] == ["Hello", "Hello"]
-    assert {body["thread"] for body in bodies} == {thread.id}
-
-
-@pytest.mark.parametrize(
-    ("content", "overrides", "words"),
-    [
-        ((HELLO, IMAGE), {}, "images"),
-        ((IMAGE,), {}, "images"),
-        ((HELLO,), {"sandbox": ReadOnly()}, "sandbox"),
-        ((HELLO,), {"sandbox": DangerFullAccess()}, "sandbox"),
-        ((HELLO,), {"sandbox": WorkspaceWrite(network_access=True)}, "sandbox"),
-        ((HELLO,), {"approval_policy": "always"}, "approval"),
-        ((HELLO,), {"agent": "plan"}, "plan mode"),
-        ((HELLO,), {"instructions": "Be brief."}, "instructions"),
-        ((HELLO,), {"base_instructions": "You are a poet."}, "instructions"),
-        ((HELLO,), {"personality": "friendly"}, "instructions"),
-        ((HELLO,), {"cwd": "/"}, "one directory"),
-        ((HELLO,), {"model": "runner/other"}, "no model"),
-        ((HELLO,), {"options": {"reasoning_effort": "high"}}, "option"),
-    ],
-)
-@pytest.mark.parametrize("announcement", [b"", b"nonsense", b'{"can": 7, "models": "none"}', b"[]"])
-async def test_what_a_runner_of_the_specification_cannot_do_is_refused_in_words(
-    tmp_path: Path, content: tuple[UserInput, ...], overrides: dict[str, Any], words: str, announcement: bytes
-) -> None:
-    async with seed_only(announcement) as (url, bodies), server(url, tmp_path) as house:
-        thread = await created(house)
-        try:
-            turn = await ended(house, prompt(thread, *content, **overrides))
-        except HarnessError as refusal:
-            said = str(refusal)
-        else:
-            assert turn.status == "failed"
-            assert turn.error is not None
-            said = turn.error.message
-        assert words in said
-        assert bodies == [], "it was not asked to run anything"
-
-
-@pytest.mark.parametrize("task", ["review", "compact", "steer"])
-async def test_other_tasks_are_refused_for_a_runner_of_the_specification(tmp_path: Path, task: str) -> None:
-    async with seed_only() as (url, bodies), server(url, tmp_path) as house:
-        thread = await created(house)
-        target = ReviewTarget(kind="uncommittedChanges")
-        match task:
-            case "review":
-                command: Any = StartReview(thread_id=thread.id, target=target)
-            case "compact":
-                command = CompactThread(thread_id=thread.id)
-            case _:
-                command = SteerTurn(thread_id=thread.id, content=(HELLO,))
-        with pytest.raises(HarnessError):
-            await house.execute(command)
-        assert bodies == []
-
-
-async def test_a_history_that_a_runner_cannot_take_is_refused_in_words(tmp_path: Path) -> None:
-    async with seed_only() as (url, bodies), server(url, tmp_path, memory=tmp_path / "memory") as house:
-        thread = await created(house)
-        await ended(house, prompt(thread))
-        fork = await house.execute(ForkThread(thread_id=thread.id))
-        assert isinstance(fork, ThreadState)
-        turn = await ended(house, prompt(fork))
-        assert turn.error is not None
-        assert "start a new thread" in turn.error.message
-        assert len(bodies) == 1
-
-
-async def test_what_a_schema_asks_is_asked_of_a_runner_of_the_specification(tmp_path: Path) -> None:
-    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    async with seed_only() as (url, bodies), server(url, tmp_path) as house:
-        turn = await ended(house, prompt(await created(house), schema=schema))
-    assert turn.status == "failed", "its answer is no JSON, twice"
-    assert '"integer"' in bodies[0]["prompt"]
-
-
-async def test_a_runner_that_never_asks_is_said_so(tmp_path: Path) -> None:
-    async with seed_only() as (url, _), server(url, tmp_path) as house:
-        thread = await created(house, approval_policy="unlessTrusted")
-        heard = await changes(house, prompt(thread))
-    assert ["never asks" in one.notice.message for one in heard[-1].after.warnings] == [True]
-
-
-async def test_an_interrupt_here_ends_the_run_there(tmp_path: Path) -> None:
-    model = ScriptedModel([hang()])
-    async with runner(model) as there, server(there.url, tmp_path) as house:
-        thread = await created(house)
-        watcher = await house.watch(thread.id)
-        await house.execute(prompt(thread))
-        with anyio.fail_after(60):
-            await model.hanging.wait()
-        await house.execute(InterruptTurn(thread_id=thread.id))
-        assert (await turn_end(watcher))[-1].after.turns[-1].status == "interrupted"
-        with anyio.fail_after(60):
-            while model.open_streams:
-                await anyio.sleep(0.01)  # until the runner has noticed
-
-
-async def test_a_thread_with_a_model_of_this_machine_moves_to_the_runner(tmp_path: Path) -> None:
-    here = ScriptedModel([say("Noted.")], [say("From here.")])
-    there_model = ScriptedModel([say("It is 4711.")])
-
-    def store() -> JsonlStore:
-        return JsonlStore(tmp_path / "data", places=Places(tmp_path / "state"))
-
-    async with engine(here, clock=SystemClock(), cwd=tmp_path, store=store(), policy="never") as local:
-        thread = await created(local)
-        await ended(local, prompt(thread, TextInput(text="My number is 4711")))
-    async with runner(there_model) as there, server(there.url, tmp_path, store=store()) as house:
-        with pytest.raises(InvalidCommand, match="runner"):
-            await house.execute(ChangeSettings(thread_id=thread.id, overrides=Overrides(model=thread.settings.model)))
-        turn = await ended(house, prompt(thread, TextInput(text="Which number?")))
-        assert turn.status == "completed", turn.error
-        state = await house.execute(ReadThread(thread_id=ThreadId(thread.id)))
-        assert isinstance(state, ThreadState)
-        assert state.settings.model == "runner/default"
-        assert "runner/default" in state.warnings[-1].notice.message
-    assert spoken(there_model) == ["My number is 4711", "Noted.", "Which number?"]
-    assert len(here.requests) == 1
-
-
-def test_an_announcement_is_read_member_by_member() -> None:
-    said = {"can": ["images"], "models": [{"id": "a/b"}, 7], "approvalPolicy": "never", "new": 1}
-    read = read_announcement(msgspec.json.encode(said))
-    assert (read.can, read.models, read.approval_policy) == (frozenset({"images"}), (), "never")
-    assert read_announcement(b"\xff") == NOTHING_ANNOUNCED

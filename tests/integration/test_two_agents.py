@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_acp_agent import PROGRAM, follow_turn, of, say
 
+from acp_agents import PROGRAM, follow_turn, of, say
 from hames.agents.acp.agent import AcpAgent
 from hames.agents.acp.models import AcpModels, CatalogFile
 from hames.agents.acp.prompts import HISTORY_CHARS, unseen_note

@@ -6,11 +6,21 @@ A kill is played by giving a second engine a copy of what the first had written 
 import anyio
 import anyio.lowlevel
 import pytest
-from msgspec.structs import replace
 
+from cut_off_turns import (
+    APPEND_A,
+    APPEND_B,
+    Lines,
+    again_state,
+    blocks,
+    finished,
+    next_engine,
+    notices,
+    one_turn,
+    records,
+)
 from hames.core.engine import Engine
 from hames.core.watcher import Watcher
-from hames.domain.approvals import Elicit, UseTool
 from hames.domain.commands import (
     CompactThread,
     DeleteThread,
@@ -22,16 +32,13 @@ from hames.domain.commands import (
     SteerTurn,
     SubmitPrompt,
 )
-from hames.domain.errors import ApprovalNotFound, InvalidCommand, TurnBusy
+from hames.domain.errors import InvalidCommand, TurnBusy
 from hames.domain.events import (
-    TURN_CONTINUED,
     TURN_PAUSED,
     ApprovalRequested,
     ApprovalResolved,
     ItemCompleted,
     ItemStarted,
-    Noticed,
-    Record,
     TurnEnded,
     TurnStarted,
 )
@@ -42,25 +49,16 @@ from hames.domain.request import CallBlock, ResultBlock, TextBlock
 from hames.domain.state import ThreadState
 from hames.ports import Tell
 from hames.store.memory import MemoryStore
-from hames.testing.fakes.clock import CountingIds, FakeClock
-from hames.testing.fakes.model import ScriptedModel, Step, call, call_raw, hang, say, think
-from hames.tools.ask_user import AskUserTool
-from support import ASKING, STUCK, BareAgent, PlainTool, copied, created, engine, question, started, turn_end, until
+from hames.testing.fakes.model import ScriptedModel, Step, call_raw, hang, say, think
+from support import STUCK, BareAgent, PlainTool, copied, created, engine, question, started, turn_end, until
 
 pytestmark = pytest.mark.anyio
+
+
 TEXT = (TextInput(text="go"),)
-APPEND_A = call_raw("append", '{"word": "a"}', call_id="a")
-APPEND_B = call_raw("append", '{"word": "b"}', call_id="b")
+
+
 APPEND_C = call_raw("append", '{"word": "c"}', call_id="c")
-
-
-def records(store: MemoryStore, thread_id: ThreadId) -> list[Record]:
-    return store._logs[thread_id].everything()
-
-
-def next_engine(model: ScriptedModel, *tools: object, store: MemoryStore, number: int = 1, **more: object) -> Engine:
-    """Another process: its names are others."""
-    return engine(model, *tools, store=store, ids=CountingIds(1000 * number), **more)
 
 
 async def cut_off(*steps: Step, **overrides: object) -> tuple[ThreadId, MemoryStore]:
@@ -73,43 +71,6 @@ async def cut_off(*steps: Step, **overrides: object) -> tuple[ThreadId, MemorySt
             await model.hanging.wait()
         left = copied(store)
     return thread.id, left
-
-
-def blocks(model: ScriptedModel, request: int = -1) -> list[object]:
-    return [block for message in model.requests[request].messages for block in message.blocks]
-
-
-def notices(store: MemoryStore, thread_id: ThreadId, name: str = TURN_CONTINUED) -> list[str]:
-    kept = [record.event for record in records(store, thread_id)]
-    return [event.message for event in kept if isinstance(event, Noticed) and event.name == name]
-
-
-def one_turn(store: MemoryStore, thread_id: ThreadId) -> TurnEnded:
-    """The end of the only turn: it was started once and ended once, and nothing is open."""
-    kept = [record.event for record in records(store, thread_id)]
-    assert [record.seq for record in records(store, thread_id)] == list(range(1, len(kept) + 1))
-    started_ids = [event.turn_id for event in kept if isinstance(event, TurnStarted)]
-    ended = [event for event in kept if isinstance(event, TurnEnded)]
-    assert len(started_ids) == 1
-    assert [event.turn_id for event in ended] == started_ids
-    items = [event.item.id for event in kept if isinstance(event, ItemStarted)]
-    assert len(set(items)) == len(items)
-    assert sorted(items) == sorted(event.item.id for event in kept if isinstance(event, ItemCompleted))
-    asked = [event.approval.id for event in kept if isinstance(event, ApprovalRequested)]
-    assert sorted(asked) == sorted(event.approval_id for event in kept if isinstance(event, ApprovalResolved))
-    return ended[0]
-
-
-async def finished(again: Engine, thread_id: ThreadId) -> ThreadState:
-    watcher = await again.watch(thread_id)
-    if watcher.state.running is not None:
-        await turn_end(watcher)
-    state = again.loaded(thread_id)
-    assert state is not None
-    return state
-
-
-# -- where a turn can be cut off
 
 
 @pytest.mark.parametrize(
@@ -239,20 +200,6 @@ async def test_a_compaction_is_begun_again() -> None:
     assert [(turn.kind, turn.status) for turn in state.turns] == [("prompt", "completed"), ("compact", "completed")]
 
 
-class Lines:
-    """A tool that appends a line, and how often each call did."""
-
-    def __init__(self) -> None:
-        self.ran: list[str] = []
-        self.tool = PlainTool("append", self._append)
-        self.asking = PlainTool("append", self._append, intent=UseTool(name="append"))
-
-    async def _append(self, arguments: dict[str, object], tell: Tell) -> str:
-        self.ran.append(str(arguments["word"]))
-        await tell("done")
-        return "appended"
-
-
 @pytest.mark.parametrize("asks", [False, True])
 async def test_a_kill_behind_any_record_runs_nothing_twice_and_the_turn_completes(asks: bool) -> None:
     first_lines, store = Lines(), MemoryStore()
@@ -297,15 +244,6 @@ async def test_a_kill_behind_any_record_runs_nothing_twice_and_the_turn_complete
         assert over <= {item.id for item in again_state(left, thread.id).turns[-1].items}
 
 
-def again_state(store: MemoryStore, thread_id: ThreadId) -> ThreadState:
-    from hames.domain.state import apply, blank
-
-    state = blank(thread_id)
-    for record in records(store, thread_id):
-        state = apply(state, record)
-    return state
-
-
 async def _answered(the_engine: Engine, watcher: Watcher) -> None:
     """Allows whatever is asked until the turn has ended."""
     if watcher.state.running is None and any(turn.status != "running" for turn in watcher.state.turns):
@@ -318,167 +256,6 @@ async def _answered(the_engine: Engine, watcher: Watcher) -> None:
             return
         assert isinstance(event, ApprovalRequested)
         await the_engine.execute(ResolveApproval(approval_id=event.approval.id, decision="once"))
-
-
-# -- questions
-
-
-async def cut_off_asking(
-    *tools: object, calls: tuple[Step, ...] = (), **overrides: object
-) -> tuple[ThreadId, MemoryStore, ApprovalRequested]:
-    """A thread whose process was killed while an approval waited for its answer."""
-    store, model = (
-        MemoryStore(),
-        ScriptedModel([say("May I?"), *(calls or (APPEND_A,))]),
-    )
-    async with engine(model, *tools, store=store, clock=FakeClock()) as first:
-        thread = await created(first, **overrides)
-        watcher = await first.watch(thread.id)
-        await started(first, thread.id)
-        asked = await question(watcher)
-        left = copied(store)
-    return thread.id, left, asked
-
-
-async def test_an_approval_is_open_after_a_restart_and_its_answer_runs_the_tool_once() -> None:
-    lines = Lines()
-    calls = (APPEND_A, APPEND_B)
-    thread_id, left, asked = await cut_off_asking(lines.asking, calls=calls)
-    async with next_engine(ScriptedModel([say("Done.")]), lines.asking, store=left) as again:
-        watcher = await again.watch(thread_id)
-        assert [one.id for one in watcher.state.approvals] == [asked.approval.id]
-        assert watcher.state.approvals[0].asked_at_ms == 1_700_000_000_000
-        assert lines.ran == []
-        await again.execute(ResolveApproval(approval_id=asked.approval.id, decision="once"))
-        with pytest.raises(ApprovalNotFound):
-            await again.execute(ResolveApproval(approval_id=asked.approval.id, decision="once"))
-        second = await question(watcher)
-        assert second.approval.id != asked.approval.id
-        assert lines.ran == ["a"]
-        await again.execute(ResolveApproval(approval_id=second.approval.id, decision="once"))
-        await turn_end(watcher)
-    assert lines.ran == ["a", "b"]
-    assert one_turn(left, thread_id).status == "completed"
-    assert notices(left, thread_id)[0].endswith("an approval still waits for an answer")
-
-
-async def test_a_rejected_approval_of_another_process_skips_the_calls_behind_it() -> None:
-    lines = Lines()
-    calls = (APPEND_A, APPEND_B)
-    thread_id, left, asked = await cut_off_asking(lines.asking, calls=calls)
-    async with next_engine(ScriptedModel([say("Fine.")]), lines.asking, store=left) as again:
-        watcher = await again.watch(thread_id)
-        await again.execute(ResolveApproval(approval_id=asked.approval.id, decision="reject", note="no"))
-        state = (await turn_end(watcher))[-1].after
-    assert lines.ran == []
-    assert [i.status for i in state.turns[-1].items if isinstance(i, ToolCall)] == ["declined", "skipped"]
-    assert one_turn(left, thread_id).status == "completed"
-
-
-async def test_what_would_run_now_must_be_what_was_shown() -> None:
-    lines = Lines()
-    thread_id, left, asked = await cut_off_asking(lines.asking)
-    other = PlainTool("append", lines.asking.run, intent=UseTool(name="append", arguments={"more": True}))
-    async with next_engine(ScriptedModel([say("Done.")]), other, store=left) as again:
-        watcher = await again.watch(thread_id)
-        anew = await question(watcher)
-        assert anew.approval.id != asked.approval.id
-        assert anew.approval.item_id == asked.approval.item_id
-        assert [one.id for one in again_state(left, thread_id).approvals] == [anew.approval.id]
-        await again.execute(ResolveApproval(approval_id=anew.approval.id, decision="once"))
-        state = (await turn_end(watcher))[-1].after
-    assert lines.ran == ["a"]
-    assert state.turns[-1].unanswered == ()
-    ends = [record.event.ended for record in records(left, thread_id) if isinstance(record.event, ApprovalResolved)]
-    assert ends == ["withdrawn", "answered"]
-
-
-async def test_an_approval_whose_tool_is_gone_is_withdrawn() -> None:
-    lines = Lines()
-    thread_id, left, _asked = await cut_off_asking(lines.asking)
-    async with next_engine(ScriptedModel([say("Then not.")]), ASKING, store=left) as again:
-        state = await finished(again, thread_id)
-    assert state.approvals == ()
-    assert one_turn(left, thread_id).status == "completed"
-
-
-async def test_questions_of_the_agent_are_asked_again_and_forms_of_servers_are_not() -> None:
-    asks = call_raw("ask_user", '{"questions": [{"question": "Which?"}]}', call_id="q")
-    thread_id, left, asked = await cut_off_asking(AskUserTool(), calls=(asks,))
-    assert isinstance(asked.approval.intent, Elicit)
-    model = ScriptedModel([say("Blue it is.")])
-    async with next_engine(model, AskUserTool(), store=left) as again:
-        watcher = await again.watch(thread_id)
-        assert [one.id for one in watcher.state.approvals] == [asked.approval.id]
-        answer = ResolveApproval(approval_id=asked.approval.id, decision="once", content={"answer": "blue"})
-        await again.execute(answer)
-        await turn_end(watcher)
-    assert any("blue" in block.text for block in blocks(model) if isinstance(block, ResultBlock))
-    forged = copied(left)
-    form = replace(asked.approval, intent=replace(asked.approval.intent, server="files"))
-    kept = [
-        replace(record, event=ApprovalRequested(approval=replace(form, intent=replace(form.intent, server="files"))))
-        if isinstance(record.event, ApprovalRequested)
-        else record
-        for record in records(left, thread_id)
-    ]
-    place = next(n for n, record in enumerate(kept) if isinstance(record.event, ApprovalRequested))
-    forged._logs[thread_id]._records = kept[: place + 1]
-    async with next_engine(ScriptedModel([say("Well.")]), AskUserTool(), store=forged, number=2) as third:
-        state = await finished(third, thread_id)
-    assert state.approvals == ()
-    assert [i.status for i in state.turns[-1].items if isinstance(i, ToolCall)] == ["interrupted"]
-
-
-async def test_an_approval_in_a_server_that_continued_waits_for_its_client() -> None:
-    lines = Lines()
-    thread_id, left, asked = await cut_off_asking(lines.asking)
-    lasting = next_engine(ScriptedModel([say("Done.")]), lines.asking, store=left, patience_s=0.0, leaves_turns=True)
-    async with lasting as again:
-        left.marked = {thread_id}
-        await again.continue_turns()
-        for _ in range(20):
-            await anyio.lowlevel.checkpoint()
-        state = again.loaded(thread_id)
-        assert state is not None
-        assert [one.id for one in state.approvals] == [asked.approval.id]
-        watcher = await again.watch(thread_id)
-        await again.execute(ResolveApproval(approval_id=asked.approval.id, decision="once"))
-        await turn_end(watcher)
-    assert lines.ran == ["a"]
-
-
-@pytest.mark.parametrize(("default", "ran"), [("reject", []), ("once", ["a"])])
-async def test_a_deadline_counts_from_when_it_was_first_asked(default: str, ran: list[str]) -> None:
-    lines = Lines()
-    thread_id, left, asked = await cut_off_asking(lines.asking)
-    later = FakeClock(1_700_000_000_000 + 599_000)
-    late = {"approval_deadline_s": 600.0, "approval_default": default, "clock": later}
-    async with next_engine(ScriptedModel([say("Done.")]), lines.asking, store=left, **late) as again:
-        watcher = await again.watch(thread_id)
-        assert watcher.state.approvals
-        assert not lines.ran
-        later.advance(2.0)
-        await turn_end(watcher)
-    assert lines.ran == ran
-    resolved = [record.event for record in records(left, thread_id) if isinstance(record.event, ApprovalResolved)]
-    assert [(event.approval_id, event.decision, event.ended) for event in resolved] == [
-        (asked.approval.id, default, "timedOut")
-    ]
-    assert resolved[0].note == "nobody answered within 600 s"
-
-
-async def test_without_a_client_an_approval_says_that_nobody_was_there() -> None:
-    store = MemoryStore()
-    async with engine(ScriptedModel([call("asking")], [say("Well.")]), store=store, patience_s=0.0) as the_engine:
-        thread = await created(the_engine)
-        await started(the_engine, thread.id)
-        await the_engine.wait(thread.id)
-    kept = [record.event for record in records(store, thread.id)]
-    assert [event.ended for event in kept if isinstance(event, ApprovalResolved)] == ["noClient"]
-
-
-# -- what is wanted after a crash
 
 
 async def test_a_thread_that_wants_its_turns_to_end_has_them_ended() -> None:
@@ -579,9 +356,6 @@ async def test_an_agent_that_cannot_continue_ends_the_turn_and_says_so() -> None
     assert ended.status == "failed"
     assert ended.error is not None
     assert "'scripted' cannot continue a turn" in ended.error.message
-
-
-# -- looking, stopping, interrupting
 
 
 async def test_looking_changes_nothing_and_needs_no_lock() -> None:

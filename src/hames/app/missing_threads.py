@@ -1,4 +1,4 @@
-"""What the list, the terminal and the page say of threads that went with their directory and can be brought back."""
+"""The notice about threads whose directory was deleted and that `hames threads restore` brings back."""
 
 from hames.app import thread_store
 from hames.config.load import Options

@@ -37,15 +37,7 @@ from typing import get_args
 
 import anyio
 
-from hames import logs
-from hames.app import (
-    STALL_SECONDS,
-    database_store,
-    open_engine,
-    serve_engine,
-    thread_store,
-    traced,
-)
+from hames import app, logs
 from hames.app.sandboxes import sandbox_report
 from hames.cli import flags
 from hames.cli.node_flags import add_node, add_place, check_node, node_options
@@ -106,7 +98,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--runner-stall",
         metavar="SECONDS",
         type=float,
-        default=STALL_SECONDS,
+        default=app.STALL_SECONDS,
         help="end a run if the runner sends nothing for so long (default: %(default)g)",
     )
 
@@ -193,7 +185,7 @@ def token_of(args: Namespace, options: Options) -> str | None:
 
 
 async def _serve(options: Options, address: Address, token: str | None, args: Namespace) -> int:
-    files = thread_store(options)
+    files = app.thread_store(options)
     files.prepare()  # the unix socket lies there, wherever the threads are
     named = args.store or os.environ.get("HAMES_STORE", "")
     shared: ServerState | None = None
@@ -202,7 +194,7 @@ async def _serve(options: Options, address: Address, token: str | None, args: Na
         if named:
             from hames.app.nodes import NodeWorkspace, server_state
 
-            store = database_store(named)
+            store = app.database_store(named)
             shared = server_state(store)
             workspace = NodeWorkspace(shared)
         opening = open_runner_engine(
@@ -223,11 +215,11 @@ async def _serve(options: Options, address: Address, token: str | None, args: Na
         shared = server_state(store)
         opening = open_node(options, node, store=store)
     else:
-        opening = open_engine(options, store=files, leaves_turns=True)
+        opening = app.open_engine(options, store=files, leaves_turns=True)
     policy: ApprovalPolicy | None = args.v1_policy or options.v1_policy or None
     async with (
         opening as engine,
-        serve_engine(
+        app.serve_engine(
             engine,
             options,
             address,
@@ -236,7 +228,7 @@ async def _serve(options: Options, address: Address, token: str | None, args: Na
             api_policy=policy,
             shared=shared,
         ) as server,
-        traced(engine, options),
+        app.traced(engine, options),
     ):
         if engine.node is None:  # a node finds such turns by itself
             engine.beside(engine.continue_turns)

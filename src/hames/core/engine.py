@@ -8,6 +8,7 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
+from hames import ports
 from hames.core.engine_rules import EngineRules
 from hames.core.history import changes_between
 from hames.core.loaded import LoadedThread
@@ -18,35 +19,9 @@ from hames.core.thread import CLOSE_SECONDS
 from hames.core.threads import Threads
 from hames.core.watcher import Watcher
 from hames.deferred import deferred, is_built
-from hames.domain import commands
-from hames.domain.errors import (
-    ApprovalNotFound,
-    Fenced,
-    HarnessError,
-    StoreUnreachable,
-    ThreadInUse,
-    ThreadReadOnly,
-)
+from hames.domain import commands, errors
 from hames.domain.ids import ThreadId
 from hames.domain.state import Change, ThreadState, blank
-from hames.ports import (
-    Agent,
-    Checkpoints,
-    Clock,
-    Environment,
-    Ids,
-    Models,
-    Nodes,
-    Notes,
-    Peers,
-    RuleBook,
-    Sandbox,
-    Store,
-    Tools,
-    Trust,
-    Workspace,
-    Worktrees,
-)
 
 if TYPE_CHECKING:
     from hames.core.node_work import NodeWork
@@ -62,23 +37,23 @@ class Engine:
     def __init__(
         self,
         *,
-        store: Store,
-        models: Models,
-        workspace: Workspace,
-        tools: Tools,
-        trust: Trust,
-        clock: Clock,
-        ids: Ids,
+        store: ports.Store,
+        models: ports.Models,
+        workspace: ports.Workspace,
+        tools: ports.Tools,
+        trust: ports.Trust,
+        clock: ports.Clock,
+        ids: ports.Ids,
         rules: EngineRules,
-        agents: Mapping[str, Agent] | None = None,
-        notes: Notes | None = None,
-        sandbox: Sandbox | None = None,
-        environment: Environment | None = None,
-        checkpoints: Checkpoints | None = None,
-        peers: Peers | None = None,
-        rulebook: RuleBook | None = None,
-        worktrees: Callable[[], Worktrees] | None = None,
-        nodes: Nodes | None = None,
+        agents: Mapping[str, ports.Agent] | None = None,
+        notes: ports.Notes | None = None,
+        sandbox: ports.Sandbox | None = None,
+        environment: ports.Environment | None = None,
+        checkpoints: ports.Checkpoints | None = None,
+        peers: ports.Peers | None = None,
+        rulebook: ports.RuleBook | None = None,
+        worktrees: Callable[[], ports.Worktrees] | None = None,
+        nodes: ports.Nodes | None = None,
     ) -> None:
         """`agents` run the turns of threads whose model is theirs: by the provider's part of its name.
 
@@ -146,7 +121,7 @@ class Engine:
         self.observers = self._threads.observers
         """Called at once with every change of every thread: metrics, traces, the handler of a library."""
 
-    def _node(self, nodes: Nodes, store: Store) -> "NodeWork":
+    def _node(self, nodes: ports.Nodes, store: ports.Store) -> "NodeWork":
         from hames.core import node_work  # most engines are no node
 
         here = self._sharing.service
@@ -202,17 +177,17 @@ class Engine:
             command = await self._worktrees.with_thread(command)
         try:
             outcome = await self._execute(command)
-        except ThreadInUse:
+        except errors.ThreadInUse:
             if isinstance(thread_id := getattr(command, "thread_id", None), str):
                 return await self._sharing.execute(command, ThreadId(thread_id))
             raise
-        except Fenced as lost:  # another node has the thread by now, and what was written of the command, too
+        except errors.Fenced as lost:  # another node has the thread by now, and what was written of the command, too
             if isinstance(thread_id := getattr(command, "thread_id", None), str):
                 return await self._sharing.execute(command, ThreadId(thread_id), before=lost.seen)
             if isinstance(command, commands.ResolveApproval):
                 return await self._sharing.resolve(command)
             raise
-        except ApprovalNotFound:
+        except errors.ApprovalNotFound:
             if isinstance(command, commands.ResolveApproval):
                 return await self._sharing.resolve(command)
             raise
@@ -297,13 +272,13 @@ class Engine:
         """Goes on with the turns that a stopped process left running. Nobody needs to open their threads for it."""
         await self._turns.cut_off.continue_all()
 
-    async def wait(self, thread_id: ThreadId) -> HarnessError | None:
+    async def wait(self, thread_id: ThreadId) -> errors.HarnessError | None:
         """Waits until the turn that runs on a thread has ended. Returns what it failed with."""
         if thread_id in self._threads.loaded:
             return await self._turns.wait(thread_id)
         return await self._wait_elsewhere(thread_id)
 
-    async def _wait_elsewhere(self, thread_id: ThreadId) -> HarnessError | None:
+    async def _wait_elsewhere(self, thread_id: ThreadId) -> errors.HarnessError | None:
         """The same for a turn of another process."""
         watcher = await self.watch(thread_id, answers=False)
         try:
@@ -313,7 +288,7 @@ class Engine:
         finally:
             watcher.close()
         error = state.turns[-1].error if state.turns and state.turns[-1].status == "failed" else None
-        return HarnessError(error.message) if error is not None else None
+        return errors.HarnessError(error.message) if error is not None else None
 
     async def watch(self, thread_id: ThreadId, *, answers: bool = True, again: bool = False) -> Watcher:
         """A snapshot and every change after it. `answers`: somebody there can decide approvals.
@@ -323,7 +298,7 @@ class Engine:
         while True:
             try:
                 return await self._sharing.watch(thread_id, answers=answers)
-            except StoreUnreachable:
+            except errors.StoreUnreachable:
                 if not again:
                     raise
                 await self.clock.sleep(REACH_SECONDS)
@@ -333,7 +308,7 @@ class Engine:
         while True:
             try:
                 return await self.follow(watcher.state.id, since=watcher.state, answers=watcher.answers)
-            except StoreUnreachable:
+            except errors.StoreUnreachable:
                 await self.clock.sleep(REACH_SECONDS)
 
     async def follow(
@@ -345,7 +320,7 @@ class Engine:
         """
         try:
             watcher = await self.watch(thread_id, answers=answers)
-        except ThreadReadOnly:
+        except errors.ThreadReadOnly:
             watcher = Watcher(await self._threads.read(thread_id))
             watcher.close()
         if replay:

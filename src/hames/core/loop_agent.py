@@ -9,6 +9,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
+from hames import ports
 from hames.core import compaction
 from hames.core.agent_tools import AgentTools, NoProvider
 from hames.core.client_tools import client_tools
@@ -41,21 +42,6 @@ from hames.domain.rulings import runs_unasked
 from hames.domain.servers import ServerStatus, notice
 from hames.domain.situation import can_leave_sandbox
 from hames.domain.state import ThreadState
-from hames.ports import (
-    Ability,
-    Compact,
-    Environment,
-    Place,
-    ProcessTable,
-    Prompt,
-    Review,
-    RuleBook,
-    Task,
-    Tool,
-    Tools,
-    Trust,
-    TurnHandle,
-)
 
 log = logging.getLogger(__name__)
 
@@ -69,10 +55,10 @@ class LoopAgent:
         self,
         threads: Threads,
         *,
-        tools: Tools,
-        trust: Trust,
-        environment: Environment | None = None,
-        rulebook: RuleBook | None = None,
+        tools: ports.Tools,
+        trust: ports.Trust,
+        environment: ports.Environment | None = None,
+        rulebook: ports.RuleBook | None = None,
     ) -> None:
         self.rulebook = rulebook
         self.threads = threads
@@ -86,11 +72,11 @@ class LoopAgent:
         """It may be used without being entered: what it opens for a thread is closed with the thread."""
         return LoopThread(self, self.threads.loaded[state.id])
 
-    def own_tools(self, turn: TurnHandle) -> AgentTools | None:
+    def own_tools(self, turn: ports.TurnHandle) -> AgentTools | None:
         """Our tools for a turn that another agent runs. Where a runner runs every turn, nothing runs here."""
         return None if self.threads.rules.only_agent else AgentTools(partial(self._tools_turn, turn))
 
-    async def _tools_turn(self, turn: TurnHandle) -> LoopTurn:
+    async def _tools_turn(self, turn: ports.TurnHandle) -> LoopTurn:
         loaded = self.threads.loaded[turn.thread_id]
         thread = loaded.agents.get(self.name)
         if not isinstance(thread, LoopThread):
@@ -101,7 +87,7 @@ class LoopAgent:
 class OpenedTools(NamedTuple):
     """The tools of a thread, and the servers that were started for them."""
 
-    tools: list[Tool]
+    tools: list[ports.Tool]
     servers: tuple[ThreadServer, ...]
     scope: anyio.CancelScope
     """Cancel it to close them."""
@@ -111,7 +97,7 @@ class OpenedTools(NamedTuple):
 class LoopThread:
     """One thread of ours: its tools, opened with its first turn, and what its finished turns said."""
 
-    abilities: frozenset[Ability] = frozenset(
+    abilities: frozenset[ports.Ability] = frozenset(
         {"review", "compact", "steer", "instructions", "outputSchema", "mcpServers", "clientTools", "continue"}
     )
 
@@ -134,13 +120,13 @@ class LoopThread:
     async def __aexit__(self, *_: object) -> None:
         return
 
-    async def run(self, task: Task, turn: TurnHandle) -> str:
+    async def run(self, task: ports.Task, turn: ports.TurnHandle) -> str:
         prepared = await self._prepare(
-            turn, replace(turn.settings, agent="review") if isinstance(task, Review) else turn.settings
+            turn, replace(turn.settings, agent="review") if isinstance(task, ports.Review) else turn.settings
         )
         prepared.checkpoint = new_checkpoint(self._threads, self._loaded, turn.turn_id)
         match task:
-            case Prompt() | Review():
+            case ports.Prompt() | ports.Review():
                 try:
                     if turn.continued:
                         await finish_calls(prepared)
@@ -148,7 +134,7 @@ class LoopThread:
                 finally:
                     if prepared.checkpoint is not None:
                         self._group.start_soon(prepared.checkpoint.end)
-            case Compact():
+            case ports.Compact():
                 if not await compaction.compact(prepared):
                     raise ProviderError("the conversation could not be summarised; it stays as it is")
                 return "compacted"
@@ -176,7 +162,7 @@ class LoopThread:
             self._group.start_soon(self._open_tools)
         return self._servers
 
-    async def _prepare(self, turn: TurnHandle, settings: Settings) -> LoopTurn:
+    async def _prepare(self, turn: ports.TurnHandle, settings: Settings) -> LoopTurn:
         settings = effective(settings)
         card = self._threads.models.find(settings.model)
         self._surroundings.look_ahead(turn, settings, self._group)
@@ -218,7 +204,7 @@ class LoopThread:
             text_block_ended=rules.text_block_ended,
         )
 
-    async def tools_turn(self, turn: TurnHandle) -> LoopTurn:
+    async def tools_turn(self, turn: ports.TurnHandle) -> LoopTurn:
         """What our tools need in a turn that another agent runs."""
         settings = effective(turn.settings)
         card = self._threads.models.find(settings.model)
@@ -263,7 +249,7 @@ class LoopThread:
         assert self._agent.tasks is not None
         return self._agent.tasks
 
-    async def _opened_tools(self, place: Place) -> list[Tool]:
+    async def _opened_tools(self, place: ports.Place) -> list[ports.Tool]:
         async with self._opening:
             if self._tools is not None and self._tools.servers != place.servers:
                 await self._close_tools(self._tools, place)
@@ -272,7 +258,7 @@ class LoopThread:
                 self._tools = opened
             return self._tools.tools
 
-    async def _close_tools(self, opened: OpenedTools, place: Place) -> None:
+    async def _close_tools(self, opened: OpenedTools, place: ports.Place) -> None:
         """Ends the servers that were started: the client has named others since."""
         self._tools = None
         opened.scope.cancel()
@@ -287,7 +273,7 @@ class LoopThread:
         except Exception:  # the next turn tries again, and fails with it
             log.exception("tools.open_failed", extra={"thread_id": self._loaded.thread.id})
 
-    async def _hold_tools(self, place: Place, *, task_status: TaskStatus[OpenedTools]) -> None:
+    async def _hold_tools(self, place: ports.Place, *, task_status: TaskStatus[OpenedTools]) -> None:
         """A task of their own, because what a tool opens must be closed by the task that opened it."""
         scope, closed = anyio.CancelScope(), anyio.Event()
         try:
@@ -300,10 +286,10 @@ class LoopThread:
             self._loaded.processes = None
             closed.set()
 
-    def _place(self, turn_id: TurnId, settings: Settings) -> Place:
+    def _place(self, turn_id: TurnId, settings: Settings) -> ports.Place:
         thread_id = self._loaded.thread.id
         rules = rules_in_force(self._agent.rulebook, settings, settings.cwd)
-        return Place(
+        return ports.Place(
             files=EditorWorkspace(self._threads.workspace, self._loaded.thread, settings, is_steady=self._is_steady),
             thread_id=thread_id,
             turn_id=turn_id,
@@ -340,6 +326,6 @@ class LoopThread:
                 log.exception("notice.not_stored", extra={"thread_id": thread.id, "server": status.name})
 
 
-def _process_table(tools: Sequence[Tool]) -> ProcessTable | None:
+def _process_table(tools: Sequence[ports.Tool]) -> ports.ProcessTable | None:
     tables = (getattr(tool, "processes", None) for tool in tools)
-    return next((table for table in tables if isinstance(table, ProcessTable)), None)
+    return next((table for table in tables if isinstance(table, ports.ProcessTable)), None)

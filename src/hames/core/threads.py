@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
 
 import anyio
 from msgspec.structs import replace
@@ -12,17 +11,8 @@ from hames.core.history import History, fork_point
 from hames.core.loaded import LoadedThread, NotesOf
 from hames.core.settings import overridden, with_host_questions
 from hames.core.thread import CLOSE_SECONDS, Listener, Thread
-from hames.domain import commands
+from hames.domain import commands, errors
 from hames.domain.endings import endings
-from hames.domain.errors import (
-    HarnessError,
-    InvalidCommand,
-    StorageFailed,
-    ThreadInUse,
-    ThreadNotFound,
-    ThreadReadOnly,
-    TurnBusy,
-)
 from hames.domain.events import (
     REPAIRED,
     ApprovalResolved,
@@ -43,9 +33,6 @@ from hames.domain.processes import ProcessList
 from hames.domain.project_notes import NoteFile, note_files
 from hames.domain.state import ThreadState, apply, blank
 from hames.ports import Checkpoints, Clock, Ids, Models, Notes, Store, Workspace
-
-if TYPE_CHECKING:
-    pass
 
 KEPT = 100
 """So many threads stay loaded, whatever they do."""
@@ -99,11 +86,11 @@ class Threads:
         with anyio.move_on_after(CLOSE_SECONDS):
             for loaded in list(self.loaded.values()):
                 if loaded.thread.failure is not None:  # what was told and not stored, if the disk takes it now
-                    with suppress(HarnessError):
+                    with suppress(errors.HarnessError):
                         await loaded.thread.write_unstored()
                 await loaded.thread.close()
             for thread_id in self._ephemeral:
-                with suppress(HarnessError):
+                with suppress(errors.HarnessError):
                     await self._store.delete(thread_id)
         await self._store.close()
 
@@ -162,7 +149,7 @@ class Threads:
             loaded.notes, read = await self.read_notes(settings, shown)
             await thread.emit(*events, *read)
         except BaseException:
-            with anyio.CancelScope(shield=True), suppress(HarnessError):
+            with anyio.CancelScope(shield=True), suppress(errors.HarnessError):
                 await opened.close()
                 await self._store.delete(thread_id)
             raise
@@ -229,7 +216,7 @@ class Threads:
         for record in records:
             state = apply(state, record)
         if not state.format:
-            raise ThreadNotFound(f"thread {thread_id!r} cannot be opened: the start of its log is missing")
+            raise errors.ThreadNotFound(f"thread {thread_id!r} cannot be opened: the start of its log is missing")
         return state
 
     async def running(self) -> list[ThreadId]:
@@ -243,7 +230,7 @@ class Threads:
         if loaded := self.loaded.get(thread_id):
             return self._touch(loaded)
         if not self.rules.works:
-            raise ThreadInUse(f"thread {thread_id!r} is left to other nodes: this one runs no turns")
+            raise errors.ThreadInUse(f"thread {thread_id!r} is left to other nodes: this one runs no turns")
         async with self._opening:
             if loaded := self.loaded.get(thread_id):
                 return self._touch(loaded)
@@ -255,7 +242,9 @@ class Threads:
             try:
                 thread = await Thread.opened(opened, self.clock, self.rules.defaults)
                 if not thread.state.format:
-                    raise ThreadNotFound(f"thread {thread_id!r} cannot be opened: the start of its log is missing")
+                    raise errors.ThreadNotFound(
+                        f"thread {thread_id!r} cannot be opened: the start of its log is missing"
+                    )
                 thread.observers = self.observers
                 if opened.repaired:
                     await thread.emit(Noticed(source="hames", name=REPAIRED, message=opened.repaired))
@@ -287,10 +276,10 @@ class Threads:
     async def writable(self, thread_id: ThreadId) -> LoadedThread:
         loaded = await self.open(thread_id)
         if loaded.thread.failure is not None and not loaded.busy:
-            with suppress(StorageFailed):
+            with suppress(errors.StorageFailed):
                 await loaded.thread.write_unstored()
         if loaded.thread.failure is not None:
-            raise ThreadReadOnly(f"thread {thread_id!r} cannot be written: {loaded.thread.failure}")
+            raise errors.ThreadReadOnly(f"thread {thread_id!r} cannot be written: {loaded.thread.failure}")
         return loaded
 
     async def resume(self, command: commands.ChangeSettings | commands.ResumeThread) -> ThreadState:
@@ -323,7 +312,7 @@ class Threads:
         """Raises `InvalidCommand` when there is none to end."""
         table = (await self.open(thread_id)).processes
         if end is not None and (table is None or not await table.end(end)):
-            raise InvalidCommand(f"thread {thread_id!r} runs no process {end}")
+            raise errors.InvalidCommand(f"thread {thread_id!r} runs no process {end}")
         return ProcessList(processes=table.statuses() if table is not None else ())
 
     async def rename(self, command: commands.RenameThread) -> ThreadState:
@@ -334,7 +323,7 @@ class Threads:
     async def delete(self, thread_id: ThreadId) -> None:
         loaded = await self.open(thread_id)
         if loaded.busy:
-            raise TurnBusy(f"thread {thread_id!r} runs a turn; interrupt it first")
+            raise errors.TurnBusy(f"thread {thread_id!r} runs a turn; interrupt it first")
         self.loaded.pop(thread_id)
         self._servers.pop(thread_id, None)
         loaded.closed.set()
@@ -352,7 +341,7 @@ class Threads:
         last = fork_point(records, command)
         kept = [record for record in records if record.seq <= last]
         if not kept:
-            raise InvalidCommand(f"thread {command.thread_id!r} has no record {last}")
+            raise errors.InvalidCommand(f"thread {command.thread_id!r} has no record {last}")
         state = blank(command.thread_id, foreign=foreign)
         for record in kept:
             state = apply(state, record)

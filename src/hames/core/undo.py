@@ -12,7 +12,7 @@ from hames.domain.errors import InvalidCommand, TurnBusy, TurnNotFound
 from hames.domain.events import REDONE, UNDONE, Noticed
 from hames.domain.ids import TurnId
 from hames.domain.policy import ReadOnly
-from hames.domain.undo import UndoReport, undo_data, undo_sentence
+from hames.domain.undo import UndoReport, undo_data
 from hames.ports import Checkpoints, TurnCheckpoint
 
 END_SECONDS = 3.0
@@ -64,8 +64,8 @@ async def undo_turn(threads: Threads, command: UndoTurn) -> UndoReport:
     )
     if report.restored and not report.preview:
         name = REDONE if report.redo else UNDONE
-        words, about = undo_sentence(report), undo_data(report)
-        await loaded.thread.emit(Noticed(source="hames", name=name, message=words, data=about))
+        about = undo_data(report)
+        await loaded.thread.emit(Noticed(source="hames", name=name, message=report.message, data=about))
     return report
 
 

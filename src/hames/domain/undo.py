@@ -39,18 +39,18 @@ class UndoReport(Value):
     conflicts: tuple[PathLeftAlone, ...] = ()
     not_kept: tuple[PathLeftAlone, ...] = ()
 
-
-def undo_sentence(report: UndoReport) -> str:
-    """For people, in one line."""
-    if not report.restored and not report.conflicts and not report.not_kept:
-        return f"There is nothing to {'redo' if report.redo else 'undo'}"
-    done = "redone" if report.redo else "undone"
-    parts = [f"{_count(report.restored, 'change')} {'would be ' if report.preview else ''}{done}"]
-    if report.conflicts:
-        parts.append(f"{_count(report.conflicts, 'path')} left alone: changed by somebody else")
-    if report.not_kept:
-        parts.append(f"{_count(report.not_kept, 'path')} left alone: not kept")
-    return "; ".join(parts)
+    @property
+    def message(self) -> str:
+        """For people, in one line."""
+        if not self.restored and not self.conflicts and not self.not_kept:
+            return f"There is nothing to {'redo' if self.redo else 'undo'}"
+        done = "redone" if self.redo else "undone"
+        parts = [f"{_count(self.restored, 'change')} {'would be ' if self.preview else ''}{done}"]
+        if self.conflicts:
+            parts.append(f"{_count(self.conflicts, 'path')} left alone: changed by somebody else")
+        if self.not_kept:
+            parts.append(f"{_count(self.not_kept, 'path')} left alone: not kept")
+        return "; ".join(parts)
 
 
 def undo_data(report: UndoReport) -> Json:

@@ -22,17 +22,7 @@ from hames.domain.policy import ApprovalPolicy, Decision
 from hames.domain.state import Change, ThreadState, Turn
 from hames.domain.value import Value
 from hames.ports import ClientToolCall
-from hames.protocols.session import (
-    Action,
-    ClientReply,
-    ClientRequest,
-    Crashed,
-    Defer,
-    Execute,
-    Follow,
-    Outcome,
-    Session,
-)
+from hames.protocols import session
 
 EVENTS = "text/event-stream; charset=utf-8"
 JSON = "application/json"
@@ -88,7 +78,7 @@ class KnownThreads:
             del self._names[next(iter(self._names))]
 
 
-class RunSession(Session):
+class RunSession(session.Session):
     can_decide = True
     """Whether the protocol has a way to answer approvals."""
 
@@ -118,7 +108,7 @@ class RunSession(Session):
     # -- what a protocol says
 
     @abstractmethod
-    def read(self, body: bytes) -> Sequence[Action]:
+    def read(self, body: bytes) -> Sequence[session.Action]:
         """A new request: notes what it is and returns `start(run)`, or looks something up first. Raises
         `HarnessError`."""
 
@@ -149,11 +139,11 @@ class RunSession(Session):
         """The run without what the thread knows already. None: nothing is left of it, and it was answered."""
         return run
 
-    def looked_up(self, _action: Execute, _outcome: Outcome) -> Sequence[Action]:
+    def looked_up(self, _action: session.Execute, _outcome: session.Outcome) -> Sequence[session.Action]:
         """The outcome of something that `read` looked up."""
         return ()
 
-    def lookup_failed(self, _action: Execute, _error: HarnessError) -> Sequence[Action] | None:
+    def lookup_failed(self, _action: session.Execute, _error: HarnessError) -> Sequence[session.Action] | None:
         """None: the request is refused for this reason."""
         return None
 
@@ -164,10 +154,10 @@ class RunSession(Session):
         """Whether the turn needs another request of this client."""
         return self.turn_id is not None and not self.has_open_request
 
-    def receive(self, message: Line, _now: float) -> Sequence[Action]:
-        return [Defer(context=message)]
+    def receive(self, message: Line, _now: float) -> Sequence[session.Action]:
+        return [session.Defer(context=message)]
 
-    def resume(self, action: Defer, _now: float) -> Sequence[Action]:
+    def resume(self, action: session.Defer, _now: float) -> Sequence[session.Action]:
         self.status, self.media, self.headers = 200, JSON, {}
         self.has_open_request = True
         try:
@@ -179,7 +169,7 @@ class RunSession(Session):
             self._refuse(error)
         except Exception as error:
             self._refuse(HarnessError("internal error"))
-            return [Crashed(error=error, method=self.protocol)]
+            return [session.Crashed(error=error, method=self.protocol)]
         return []
 
     def _refuse(self, error: HarnessError) -> None:
@@ -187,21 +177,21 @@ class RunSession(Session):
             self.refused(error)
             self.has_open_request = False
 
-    def start(self, run: Run) -> Sequence[Action]:
+    def start(self, run: Run) -> Sequence[session.Action]:
         """Carries out a run."""
         if run.thread_id is None:
             overrides = replace(run.overrides, approval_policy=self.policy)
             command = commands.CreateThread(title=run.title, overrides=overrides, meta=run.meta)
-            return [Execute(command=command, context=run)]
+            return [session.Execute(command=command, context=run)]
         if run.fork_after is not None:
             fork = commands.ForkThread(thread_id=run.thread_id, last_turn_id=run.fork_after, meta=run.meta)
-            return [Execute(command=fork, context=run)]
+            return [session.Execute(command=fork, context=run)]
         return [self._follow(run, run.thread_id)]
 
-    def _follow(self, run: Run, thread_id: ThreadId) -> Follow:
-        return Follow(thread_id=thread_id, can_answer=self.can_decide, context=run)
+    def _follow(self, run: Run, thread_id: ThreadId) -> session.Follow:
+        return session.Follow(thread_id=thread_id, can_answer=self.can_decide, context=run)
 
-    def done(self, action: Execute, outcome: Outcome) -> Sequence[Action]:
+    def done(self, action: session.Execute, outcome: session.Outcome) -> Sequence[session.Action]:
         run = action.context
         if not isinstance(run, Run):
             try:
@@ -211,7 +201,9 @@ class RunSession(Session):
                 return []
         match action.command, outcome:
             case commands.CreateThread(), ThreadState(id=thread_id):
-                more = [Execute(command=commands.AddHistory(thread_id=thread_id, turns=run.history), context=run)]
+                more = [
+                    session.Execute(command=commands.AddHistory(thread_id=thread_id, turns=run.history), context=run)
+                ]
                 return more if run.history else [self._follow(run, thread_id)]
             case commands.ForkThread(), ThreadState(id=thread_id):
                 return [self._follow(run, thread_id)]
@@ -228,7 +220,9 @@ class RunSession(Session):
         self.first_item = len(turn.items)
         self.begun(turn, turn.started_at_ms)
 
-    def followed(self, action: Follow, state: ThreadState, _history: Sequence[Change], _now: float) -> Sequence[Action]:
+    def followed(
+        self, action: session.Follow, state: ThreadState, _history: Sequence[Change], _now: float
+    ) -> Sequence[session.Action]:
         self.state = state
         run = action.context
         if not isinstance(run, Run):
@@ -243,7 +237,7 @@ class RunSession(Session):
             self._refuse(error)
             return []
 
-    def _start_turn(self, run: Run, state: ThreadState) -> Sequence[Action]:
+    def _start_turn(self, run: Run, state: ThreadState) -> Sequence[session.Action]:
         # Nobody waits for these results any more, and what a client sends reaches the model all the same.
         late = tuple(
             TextInput(text=f"Result of the tool call {name}:\n{result.text}") for name, result in run.results.items()
@@ -259,9 +253,9 @@ class RunSession(Session):
             client_id=run.client_id,
             meta=run.turn_meta,
         )
-        return [Execute(command=command, context=run)]
+        return [session.Execute(command=command, context=run)]
 
-    def _go_on(self, run: Run, state: ThreadState) -> Sequence[Action]:
+    def _go_on(self, run: Run, state: ThreadState) -> Sequence[session.Action]:
         """The turn runs: only answers go on with it."""
         turn = state.running
         assert turn is not None
@@ -276,13 +270,14 @@ class RunSession(Session):
             raise InvalidCommand("answers and a new message cannot be sent together: the turn still runs")
         self._begin(turn)
         self._ready |= {name: result for name, result in run.results.items() if name not in results}
-        replies: list[Action] = [
-            ClientReply(request_id=self._asked.pop(waiting[name]), result=result) for name, result in results.items()
+        replies: list[session.Action] = [
+            session.ClientReply(request_id=self._asked.pop(waiting[name]), result=result)
+            for name, result in results.items()
         ]
         return [
             *replies,
             *(
-                Execute(
+                session.Execute(
                     command=commands.ResolveApproval(
                         approval_id=one.approval_id, decision=one.decision, note=one.note, content=one.content
                     ),
@@ -292,10 +287,10 @@ class RunSession(Session):
             ),
         ]
 
-    def failed(self, action: Action, error: HarnessError) -> Sequence[Action]:
-        if not isinstance(action, Execute | Follow):
+    def failed(self, action: session.Action, error: HarnessError) -> Sequence[session.Action]:
+        if not isinstance(action, session.Execute | session.Follow):
             return []
-        if isinstance(action, Execute) and not isinstance(action.context, Run) and action.context is not None:
+        if isinstance(action, session.Execute) and not isinstance(action.context, Run) and action.context is not None:
             try:
                 more = self.lookup_failed(action, error)
             except HarnessError as other:
@@ -365,7 +360,7 @@ class RunSession(Session):
     def tool_rank(self, thread_id: ThreadId) -> int:
         return 2 if self.state is not None and self.state.id == thread_id and self.turn_id is not None else 0
 
-    def ask(self, request_id: str, request: ClientRequest, _deadline: float) -> bool:
+    def ask(self, request_id: str, request: session.ClientRequest, _deadline: float) -> bool:
         if not isinstance(request, ClientToolCall):
             return False
         self._asked[request.item_id] = request_id
@@ -378,13 +373,13 @@ class RunSession(Session):
     def next_deadline(self) -> float | None:
         return 0.0 if any(self._call_id(self.state, one) in self._ready for one in self._asked) else None
 
-    def expire(self, _now: float) -> Sequence[Action]:
+    def expire(self, _now: float) -> Sequence[session.Action]:
         """Results that were there before the engine asked for them."""
-        replies: list[Action] = []
+        replies: list[session.Action] = []
         for item_id, request_id in list(self._asked.items()):
             if (result := self._ready.pop(self._call_id(self.state, item_id), None)) is not None:
                 del self._asked[item_id]
-                replies.append(ClientReply(request_id=request_id, result=result))
+                replies.append(session.ClientReply(request_id=request_id, result=result))
         return replies
 
     def _call_id(self, state: ThreadState | None, item_id: ItemId) -> str:
@@ -393,11 +388,11 @@ class RunSession(Session):
 
     # -- the end
 
-    def closed(self) -> Sequence[Action]:
+    def closed(self) -> Sequence[session.Action]:
         """A client that closes its connection wants no more of the turn that it started."""
         if self.turn_id is None or self.state is None or self.leaves_turn:
             return []
-        return [Execute(command=commands.InterruptTurn(thread_id=self.state.id, turn_id=self.turn_id))]
+        return [session.Execute(command=commands.InterruptTurn(thread_id=self.state.id, turn_id=self.turn_id))]
 
     def take_output(self) -> bytes:
         data, self._output = b"".join(self._output), []

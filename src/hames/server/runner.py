@@ -23,16 +23,7 @@ from hames.domain.ids import ThreadId
 from hames.domain.models import ModelCard
 from hames.domain.state import ThreadState
 from hames.observe.metrics import MEDIA_TYPE, Metrics
-from hames.protocols.runner import inbound
-from hames.protocols.runner.messages import (
-    ApprovalAnswer,
-    Capabilities,
-    Capability,
-    KnownThread,
-    RunnerModel,
-    RunRequest,
-    SteerRequest,
-)
+from hames.protocols.runner import inbound, messages
 from hames.protocols.runner.session import RunnerSession
 from hames.protocols.session import Session
 from hames.server import listener
@@ -90,11 +81,11 @@ class RunnerApi:
 
     def endpoints(self) -> list[Endpoint]:
         return [
-            endpoint("POST /runs", self.run, needs="driver", body=RunRequest, media="text/event-stream"),
-            endpoint("POST /approvals/{id}", self.approve, needs="approver", body=ApprovalAnswer, answer=Ok),
-            endpoint("POST /steer", self.steer, needs="driver", body=SteerRequest, answer=Ok),
-            endpoint("GET /threads/{thread}", self.known, answer=KnownThread),
-            endpoint("GET /capabilities", self.capabilities, answer=Capabilities),
+            endpoint("POST /runs", self.run, needs="driver", body=messages.RunRequest, media="text/event-stream"),
+            endpoint("POST /approvals/{id}", self.approve, needs="approver", body=messages.ApprovalAnswer, answer=Ok),
+            endpoint("POST /steer", self.steer, needs="driver", body=messages.SteerRequest, answer=Ok),
+            endpoint("GET /threads/{thread}", self.known, answer=messages.KnownThread),
+            endpoint("GET /capabilities", self.capabilities, answer=messages.Capabilities),
             endpoint("GET /healthz", self.health, needs="nothing", answer=Health),
             endpoint("GET /metrics", self.metrics, media="text/plain"),
             endpoint("GET /openapi.json", self.openapi),
@@ -142,8 +133,8 @@ class RunnerApi:
         """What this runner can do beyond the specification, and its models."""
         engine, defaults = self._engine, self._engine.rules.defaults
         cards = [card for card in engine.models.cards() if card.usable and not card.successor]
-        offered = Capabilities(
-            can=tuple(one for one in get_args(Capability) if one != "mcpServers" or self._starts_servers),
+        offered = messages.Capabilities(
+            can=tuple(one for one in get_args(messages.Capability) if one != "mcpServers" or self._starts_servers),
             models=tuple(map(_model, cards)),
             default_model=defaults.model,
             selectors=tuple(engine.models.selectors()),
@@ -164,7 +155,7 @@ class RunnerApi:
         """This description."""
         return reply(openapi_description(self.endpoints(), version=self._version))
 
-    async def _check_limits(self, given: RunRequest) -> None:
+    async def _check_limits(self, given: messages.RunRequest) -> None:
         """Raises `InvalidCommand` for what would lead a run out of the sandbox that this runner was started with."""
         if given.mcp_servers and not self._starts_servers:
             raise InvalidCommand(
@@ -204,8 +195,8 @@ class RunnerApi:
                 return None
 
 
-def _model(card: ModelCard) -> RunnerModel:
-    return RunnerModel(
+def _model(card: ModelCard) -> messages.RunnerModel:
+    return messages.RunnerModel(
         id=card.id,
         name=card.display_name,
         description=card.description,

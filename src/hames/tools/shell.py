@@ -11,6 +11,7 @@ from functools import partial
 import anyio
 from msgspec.structs import replace
 
+from hames import ports
 from hames.domain.approvals import RunCommand
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.items import CommandExecution, ToolItem, ToolResult
@@ -18,23 +19,6 @@ from hames.domain.network import NetworkRules
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.processes import ProcessStatus
 from hames.domain.value import Value
-from hames.ports import (
-    AskHost,
-    AskSandboxHost,
-    BackgroundProcess,
-    Clock,
-    Job,
-    Launch,
-    Limits,
-    Place,
-    Process,
-    Sandbox,
-    Tell,
-    TerminalSize,
-    ToolFailed,
-    ToolSpec,
-    Work,
-)
 from hames.tools.background import BackgroundProcesses
 from hames.tools.command_hints import limit_hints, looks_hidden
 from hames.tools.files.places import PATH, encodable, locate, relative
@@ -91,7 +75,12 @@ class ShellLimits(Value):
 
 class ShellTool:
     def __init__(
-        self, sandbox: Sandbox, clock: Clock, limits: ShellLimits, background: BackgroundProcesses, files: OutputFiles
+        self,
+        sandbox: ports.Sandbox,
+        clock: ports.Clock,
+        limits: ShellLimits,
+        background: BackgroundProcesses,
+        files: OutputFiles,
     ) -> None:
         self.sandbox = sandbox
         self.background = background
@@ -99,7 +88,7 @@ class ShellTool:
         self.clock = clock
         self.limits = limits
         # Not `writes`: what a command may change is the sandbox's to say, and whoever only reads has a read-only one.
-        self.spec = ToolSpec(
+        self.spec = ports.ToolSpec(
             name="shell",
             description=_DESCRIPTION,
             schema=_schema(limits),
@@ -107,18 +96,20 @@ class ShellTool:
             asking=("unsandboxed", "justification"),
         )
 
-    async def prepare(self, job: Job) -> Work:
+    async def prepare(self, job: ports.Job) -> ports.Work:
         arguments = job.arguments
         command: str = arguments["command"]
         why: str = arguments.get("justification", "").strip()
         if "\0" in command:
-            raise ToolFailed("`command` has a NUL character")
+            raise ports.ToolFailed("`command` has a NUL character")
         if not encodable(command):
-            raise ToolFailed("`command` has a lone surrogate, which is no character")
+            raise ports.ToolFailed("`command` has a lone surrogate, which is no character")
         if len(command.encode()) > MAX_COMMAND_BYTES:
-            raise ToolFailed(f"`command` is longer than {MAX_COMMAND_BYTES:,} bytes; write it into a file and run that")
+            raise ports.ToolFailed(
+                f"`command` is longer than {MAX_COMMAND_BYTES:,} bytes; write it into a file and run that"
+            )
         if arguments.get("unsandboxed") and not why and job.place.can_leave:
-            raise ToolFailed("to leave the sandbox, say why in `justification`: a person decides on it")
+            raise ports.ToolFailed("to leave the sandbox, say why in `justification`: a person decides on it")
         cwd = _directory(job, arguments["cwd"]) if arguments.get("cwd") else job.place.cwd
         item = CommandExecution(id=job.item_id, step=job.step, call_id=job.call.id, command=command, cwd=cwd)
         unsandboxed = bool(arguments.get("unsandboxed"))
@@ -135,19 +126,19 @@ class ShellTool:
         background = bool(arguments.get("background")) or terminal
         default = 0 if background else self.limits.default_seconds
         seconds = min(arguments.get("timeout_seconds") or default, self.limits.max_seconds)
-        launch = Launch(
+        launch = ports.Launch(
             argv=("/bin/bash", "--noprofile", "--norc", "-c", command),
             cwd=cwd,
             workspace=job.place.workspace,
             policy=job.place.sandbox,
-            limits=Limits(
+            limits=ports.Limits(
                 seconds=seconds,
                 processes=self.limits.processes,
                 memory_bytes=self.limits.memory_bytes,
                 file_bytes=self.limits.file_bytes,
             ),
             background=background,
-            terminal=TerminalSize() if terminal else None,
+            terminal=ports.TerminalSize() if terminal else None,
             thread=job.place.thread_id,
             hidden=tuple(rule.read for rule in job.place.denied if rule.read),
             read_only=tuple(rule.write for rule in job.place.denied if rule.write),
@@ -171,10 +162,10 @@ class _Command:
         shell: ShellTool,
         item: CommandExecution,
         intent: RunCommand,
-        launch: Launch,
+        launch: ports.Launch,
         *,
-        place: Place,
-        ask_host: AskHost | None,
+        place: ports.Place,
+        ask_host: ports.AskHost | None,
     ) -> None:
         self.item = item
         self._terminals = place.terminals
@@ -193,15 +184,15 @@ class _Command:
         self._timed_out = False
         self._notes: tuple[str, ...] = ()
 
-    async def run(self, tell: Tell, policy: SandboxPolicy) -> ToolItem:
+    async def run(self, tell: ports.Tell, policy: SandboxPolicy) -> ToolItem:
         async with HostQuestions(self._ask_host, policy, command=self.item.command, cwd=self.item.cwd) as hosts:
             return await self._run(tell, replace(self._launch, policy=policy), hosts.ask)
 
-    async def _run(self, tell: Tell, launch: Launch, ask_host: AskSandboxHost | None) -> ToolItem:
+    async def _run(self, tell: ports.Tell, launch: ports.Launch, ask_host: ports.AskSandboxHost | None) -> ToolItem:
         started = self._clock.monotonic()
         try:
             process = await self._start_in_editor(launch) or await self._sandbox.spawn(launch, ask_host=ask_host)
-        except (OSError, SandboxUnavailable, ToolFailed) as error:
+        except (OSError, SandboxUnavailable, ports.ToolFailed) as error:
             return self._not_started(str(error))
         try:
             code = await self._follow(process, tell)
@@ -212,14 +203,14 @@ class _Command:
                 await self._tell_the_end(process, tell)
         return self._ended(code, self._clock.monotonic() - started, launch.policy)
 
-    async def _start_in_editor(self, launch: Launch) -> Process | None:
+    async def _start_in_editor(self, launch: ports.Launch) -> ports.Process | None:
         """Only where nothing would hold the command back here either: no sandbox, no rule about files."""
         free = isinstance(launch.policy, DangerFullAccess) and not (launch.hidden or launch.read_only)
         if not free or self._terminals is None:
             return None
         return await self._terminals.start(self.item.id, launch.argv, launch.cwd)
 
-    async def _follow(self, process: Process, tell: Tell) -> int:
+    async def _follow(self, process: ports.Process, tell: ports.Tell) -> int:
         """Tells the output as it comes and returns the exit code."""
         code, failure = 0, None
         async with anyio.create_task_group() as tasks:
@@ -241,12 +232,12 @@ class _Command:
         self._model_text += self._brief.feed(output)
         self._spool.feed(output)
 
-    async def _limit(self, process: Process) -> None:
+    async def _limit(self, process: ports.Process) -> None:
         await anyio.sleep(self._launch.limits.seconds)
         self._timed_out = True
         await process.kill()
 
-    async def _tell_the_end(self, process: Process, tell: Tell) -> None:
+    async def _tell_the_end(self, process: ports.Process, tell: ports.Tell) -> None:
         # A sandbox may have something to say about what the command left behind; people should see it, too.
         self._notes = tuple(getattr(process, "notes", ()))
         if text := self._kept.finish() + "".join(f"[{note}]\n" for note in self._notes):
@@ -305,17 +296,17 @@ class _Command:
 class _BackgroundCommand(_Command):
     """Returns when it has said something and paused, or has ended; it goes on by itself."""
 
-    async def run(self, tell: Tell, policy: SandboxPolicy) -> ToolItem:
+    async def run(self, tell: ports.Tell, policy: SandboxPolicy) -> ToolItem:
         started = self._clock.monotonic()
         try:
             number = self._background.reserve()
-        except ToolFailed as error:
+        except ports.ToolFailed as error:
             return self._not_started(str(error))
         try:
             process = await self._sandbox.spawn(replace(self._launch, policy=policy))
-            if not isinstance(process, BackgroundProcess):
+            if not isinstance(process, ports.BackgroundProcess):
                 await process.kill()
-                raise ToolFailed("this sandbox runs no processes in the background")
+                raise ports.ToolFailed("this sandbox runs no processes in the background")
             about = ProcessStatus(
                 number=number,
                 command=self.item.command,
@@ -326,7 +317,7 @@ class _BackgroundCommand(_Command):
                 output_bytes=0,
             )
             one = self._background.add(process, about, policy=policy, seconds=self._launch.limits.seconds)
-        except (OSError, SandboxUnavailable, ToolFailed) as error:
+        except (OSError, SandboxUnavailable, ports.ToolFailed) as error:
             return self._not_started(str(error))
         finally:
             self._background.release()
@@ -349,11 +340,11 @@ class _BackgroundCommand(_Command):
         return replace(self.item, status="completed", result=ToolResult(text="\n".join(words)))
 
 
-def _directory(job: Job, cwd: str) -> str:
+def _directory(job: ports.Job, cwd: str) -> str:
     spot = locate(job.place, cwd)
     with spot.open_root() as root:
         if not root.is_directory(spot.path):
-            raise ToolFailed(f"`cwd` {relative(job.place, spot.absolute)!r} is not a directory")
+            raise ports.ToolFailed(f"`cwd` {relative(job.place, spot.absolute)!r} is not a directory")
     return spot.absolute
 
 

@@ -13,15 +13,7 @@ from itertools import takewhile
 import anyio
 from msgspec.structs import replace
 
-from hames.agents.acp.items import (
-    AcpItem,
-    ToolState,
-    command_of,
-    completed_item,
-    opened_item,
-    plain_text,
-    terminal_bytes,
-)
+from hames.agents.acp import items
 from hames.domain.ids import ItemId
 from hames.domain.items import CommandExecution, FileChange, ItemStatus
 from hames.domain.json import Json
@@ -36,8 +28,8 @@ CUT_OFF = "cut off: the agent was killed. It may have run, wholly or in part"
 class ShownCall:
     """A tool call of the agent's, and its item once it is known what is called."""
 
-    state: ToolState
-    item: AcpItem | None = None
+    state: items.ToolState
+    item: items.AcpItem | None = None
     is_ours: bool = False
     """Our own tool carries it out, so its item says how it goes and not the agent."""
     output: str = ""
@@ -89,7 +81,7 @@ class ToolCalls:
                 pass
         return call
 
-    async def shown_item(self, call: ShownCall) -> AcpItem:
+    async def shown_item(self, call: ShownCall) -> items.AcpItem:
         """The item of a call that something is asked about."""
         if call.item is None:  # it is ours, or was announced in a way that names nothing
             await self._open(call)
@@ -110,9 +102,9 @@ class ToolCalls:
             call.state = replace(call.state, raw_input={"command": command})
         match update:
             case {"data": str(data)}:
-                await self._stream(call, call.decoder.decode(terminal_bytes(data)))
+                await self._stream(call, call.decoder.decode(items.terminal_bytes(data)))
             case {"output": {"data": str(data)}}:
-                whole = terminal_bytes(data).decode(errors="replace")
+                whole = items.terminal_bytes(data).decode(errors="replace")
                 if whole.startswith(call.output):
                     await self._stream(call, whole[len(call.output) :])
             case _:
@@ -147,7 +139,7 @@ class ToolCalls:
         """Closes what is open because the agent was killed."""
         for call in self._calls.values():
             if call.is_open and call.item is not None:
-                call.item = completed_item(call.item, replace(call.state, text=CUT_OFF), "interrupted")
+                call.item = items.completed_item(call.item, replace(call.state, text=CUT_OFF), "interrupted")
                 await self._turn.complete(call.item)
 
     # -- what it hands to us
@@ -160,7 +152,7 @@ class ToolCalls:
         texts = frozenset(_plain(one) for one in commands if one)
         waiting = [one for one in self._calls.values() if one.is_open and isinstance(one.item, CommandExecution)]
         waiting = [one for one in waiting if not one.state.terminals and one.state.ended is None]
-        found = next((one for one in waiting if _plain(command_of(one.state)) in texts), None)
+        found = next((one for one in waiting if _plain(items.command_of(one.state)) in texts), None)
         if found is None and len(waiting) == 1 and not waiting[0].state.raw_input:
             found = waiting[0]
         self._own_terminals.add(item_id)
@@ -197,10 +189,10 @@ class ToolCalls:
 
     def _call(self, call_id: str) -> ShownCall:
         if call_id not in self._calls:
-            self._calls[call_id] = ShownCall(ToolState(call_id=call_id))
+            self._calls[call_id] = ShownCall(items.ToolState(call_id=call_id))
         return self._calls[call_id]
 
-    async def _note(self, call: ShownCall, state: ToolState, *, show: bool = False) -> None:
+    async def _note(self, call: ShownCall, state: items.ToolState, *, show: bool = False) -> None:
         if call.item is not None and call.item.status != "running":
             return
         call.state = state
@@ -225,13 +217,13 @@ class ToolCalls:
 
     async def _start(self, call: ShownCall) -> None:
         await self._end_words()
-        call.item = opened_item(call.state, self._turn.new_item_id(), self._turn.step, self._turn.settings.cwd)
+        call.item = items.opened_item(call.state, self._turn.new_item_id(), self._turn.step, self._turn.settings.cwd)
         call.is_ours = False
         await self._turn.start(call.item)
 
     async def _stream_content(self, call: ShownCall) -> None:
         """Output as content: the agent sends all of it anew each time."""
-        text = plain_text(call.state.text)
+        text = items.plain_text(call.state.text)
         if text.startswith(call.output):
             await self._stream(call, text[len(call.output) :])
         elif text and call.state.ended is not None:
@@ -250,7 +242,7 @@ class ToolCalls:
         assert call.item is not None
         if status == "failed" and call.state.call_id in self._declined:
             status = "declined"
-        call.item = completed_item(call.item, call.state, status, call.output)
+        call.item = items.completed_item(call.item, call.state, status, call.output)
         await self._turn.complete(call.item)
 
 
@@ -259,7 +251,7 @@ def _is_about(call: ShownCall, work: HandedWork) -> bool:
         return False
     if work.path:
         return call.state.kind in ("edit", "move", "delete") and call.state.paths == {work.path}
-    return call.state.is_command and _plain(command_of(call.state)) in work.commands
+    return call.state.is_command and _plain(items.command_of(call.state)) in work.commands
 
 
 def _plain(command: str) -> str:

@@ -12,16 +12,8 @@ import anyio
 from msgspec.structs import replace
 
 from hames.agents.asking import Answering, read_beside_questions
+from hames.agents.codex import items
 from hames.agents.codex.command import NAME
-from hames.agents.codex.items import (
-    ELICITATION,
-    asks_for_mcp,
-    completed_item,
-    elicited,
-    intent,
-    opened_item,
-    streamed,
-)
 from hames.agents.codex.requests import inputs
 from hames.agents.process import AgentProcess, ProgramRefused
 from hames.codecs.jsonrpc_peer import ServerRequest
@@ -90,7 +82,7 @@ class CodexTurn:
                 await self._start(params["item"])
             elif method == "item/completed":
                 await self._complete(params["item"])
-            elif (piece := streamed(method, params)) is not None:
+            elif (piece := items.streamed(method, params)) is not None:
                 await self._stream(params.get("itemId", ""), *piece)
             elif method == "thread/tokenUsage/updated":
                 await self._count(params)
@@ -115,7 +107,7 @@ class CodexTurn:
             await self._program.call("turn/interrupt", {"threadId": self._thread_id, "turnId": self._turn_id})
 
     async def _start(self, theirs: dict[str, Json]) -> None:
-        item = opened_item(theirs, self._turn.new_item_id(), self._turn.settings.cwd)
+        item = items.opened_item(theirs, self._turn.new_item_id(), self._turn.settings.cwd)
         if item is None or isinstance(item, UserMessage) or theirs["id"] in self._open:
             return
         self._silent[theirs["id"]] = item
@@ -142,7 +134,7 @@ class CodexTurn:
         item = self._open.get(their_id) or self._silent.get(their_id)
         if item is None:
             return
-        done, stream, whole = completed_item(theirs, item, self._turn.settings.cwd)
+        done, stream, whole = items.completed_item(theirs, item, self._turn.settings.cwd)
         if their_id in self._declined and done.status == "failed":
             done = replace(done, status="declined")
         if stream:  # what never streamed, or not to its end
@@ -154,21 +146,21 @@ class CodexTurn:
     async def _question(self, number: str | int, method: str, params: dict[str, Json]) -> None:
         their_id = params.get("itemId") or self._called(params)
         item = self._open.get(their_id)
-        if method == ELICITATION and not asks_for_mcp(method, params):
+        if method == items.ELICITATION and not items.asks_for_mcp(method, params):
             await self._program.answer(number, await self._elicit(item, params))
             return
-        wanted = intent(method, params, item, self._turn.settings.cwd)
+        wanted = items.intent(method, params, item, self._turn.settings.cwd)
         if wanted is None or item is None:
             await self._program.refuse(number, f"hames does not support {method}")
             return
         decision = (await self._turn.ask(item.id, wanted, str(params.get("reason") or ""))).decision
         if WORDS[decision] == "decline":
             self._declined.add(their_id)
-        answer = ELICITED[decision] if asks_for_mcp(method, params) else {"decision": WORDS[decision]}
+        answer = ELICITED[decision] if items.asks_for_mcp(method, params) else {"decision": WORDS[decision]}
         await self._program.answer(number, answer)
 
     async def _elicit(self, item: Item | None, params: dict[str, Json]) -> Json:
-        question = elicited(params)
+        question = items.elicited(params)
         if question is None or item is None:
             return {"action": "decline"}
         answer = await self._turn.ask(item.id, question)

@@ -11,13 +11,7 @@ import msgspec
 from hames.domain.json import Json
 from hames.domain.value import Value
 from hames.protocols.flint import messages as m
-from hames.protocols.flint.items import PlanEntry, ThreadItem, read_item
-
-
-class ThreadStarted(Value):
-    """It was made, resumed or forked."""
-
-    thread: m.Thread
+from hames.protocols.flint.items import ThreadItem, read_item
 
 
 class ThreadRenamed(Value):
@@ -28,11 +22,6 @@ class ThreadRenamed(Value):
 class ThreadArchived(Value):
     thread_id: str
     archived: bool
-
-
-class StatusChanged(Value):
-    thread_id: str
-    status: m.ThreadStatus
 
 
 class SettingsChanged(Value):
@@ -47,36 +36,12 @@ class NotesChanged(Value):
     paths: list[str]
 
 
-class QueueChanged(Value):
-    thread_id: str
-    queue: list[m.QueuedPrompt]
-    held: bool
+class TurnStarted(m.TurnChanged):
+    pass
 
 
-class TurnStarted(Value):
-    thread_id: str
-    turn: m.Turn
-
-
-class TurnCompleted(Value):
+class TurnCompleted(m.TurnChanged):
     """However it ended: `turn.status` says how, `turn.items` has all of it."""
-
-    thread_id: str
-    turn: m.Turn
-
-
-class PlanUpdated(Value):
-    thread_id: str
-    turn_id: str
-    explanation: str
-    plan: list[PlanEntry]
-
-
-class UsageUpdated(Value):
-    thread_id: str
-    turn_id: str
-    usage: m.Usage
-    token_usage: m.TokenUsage | None = None
 
 
 class ItemStarted(Value):
@@ -101,6 +66,26 @@ class ItemCompleted(Value):
     thread_id: str
     turn_id: str
     item: ThreadItem
+
+
+class ThreadStarted(m.ThreadStarted):
+    """It was made, resumed or forked."""
+
+
+class StatusChanged(m.ThreadStatusChanged):
+    pass
+
+
+class QueueChanged(m.ThreadQueueChanged):
+    pass
+
+
+class PlanUpdated(m.TurnPlanUpdated):
+    pass
+
+
+class UsageUpdated(m.TokenUsageUpdated):
+    pass
 
 
 Question = (
@@ -240,10 +225,6 @@ def with_items(value: Json) -> Json:
     return found
 
 
-def _read(params: Json, shape: type[m.Wire]) -> Json:
-    return msgspec.convert(params, shape, from_attributes=True)
-
-
 def _delta(method: str, params: Json) -> ItemDelta:
     told = msgspec.convert(params, m.Delta)
     return ItemDelta(
@@ -255,19 +236,9 @@ def _delta(method: str, params: Json) -> ItemDelta:
     )
 
 
-def _usage(params: Json) -> UsageUpdated:
-    told = msgspec.convert(params, m.TokenUsageUpdated)
-    return UsageUpdated(thread_id=told.thread_id, turn_id=told.turn_id, usage=told.usage, token_usage=told.token_usage)
-
-
 def _settings(params: Json) -> SettingsChanged:
     told = msgspec.convert(params, m.ThreadSettingsUpdated)
     return SettingsChanged(thread_id=told.thread_id, settings=told.thread_settings)
-
-
-def _queue(params: Json) -> QueueChanged:
-    told = msgspec.convert(params, m.ThreadQueueChanged)
-    return QueueChanged(thread_id=told.thread_id, queue=told.queue, held=told.held)
 
 
 def _notes(params: Json) -> NotesChanged:
@@ -275,17 +246,9 @@ def _notes(params: Json) -> NotesChanged:
     return NotesChanged(thread_id=told.thread_id, paths=told.instruction_sources)
 
 
-def _plan(params: Json) -> PlanUpdated:
-    told = msgspec.convert(params, m.TurnPlanUpdated)
-    return PlanUpdated(thread_id=told.thread_id, turn_id=told.turn_id, explanation=told.explanation, plan=told.plan)
-
-
-def _turn(kind: type[TurnStarted] | type[TurnCompleted]) -> Callable[[Json], AgentEvent]:
-    def read(params: Json) -> AgentEvent:
-        told: m.TurnChanged = _read(params, m.TurnChanged)
-        return kind(thread_id=told.thread_id, turn=told.turn)
-
-    return read
+def _whole(kind: type[AgentEvent]) -> Callable[[Json], AgentEvent]:
+    """A notification that is told as it came."""
+    return lambda params: msgspec.convert(params, kind, from_attributes=True)
 
 
 def _item(kind: type[ItemStarted] | type[ItemCompleted]) -> Callable[[Json], AgentEvent]:
@@ -314,22 +277,20 @@ _DELTAS = frozenset(
 )
 
 _EVENTS: dict[str, Callable[[Json], AgentEvent]] = {
-    "thread/started": lambda params: ThreadStarted(thread=_read(params, m.ThreadStarted).thread),
+    "thread/started": _whole(ThreadStarted),
     "thread/name/updated": lambda params: ThreadRenamed(
         thread_id=_text(params, "threadId"), name=_text(params, "threadName")
     ),
     "thread/archived": lambda params: ThreadArchived(thread_id=_text(params, "threadId"), archived=True),
     "thread/unarchived": lambda params: ThreadArchived(thread_id=_text(params, "threadId"), archived=False),
-    "thread/status/changed": lambda params: StatusChanged(
-        thread_id=_text(params, "threadId"), status=msgspec.convert(params["status"], m.ThreadStatus)
-    ),
+    "thread/status/changed": _whole(StatusChanged),
     "thread/settings/updated": _settings,
-    "thread/queue/changed": _queue,
+    "thread/queue/changed": _whole(QueueChanged),
     "thread/instructionSources/updated": _notes,
-    "thread/tokenUsage/updated": _usage,
-    "turn/started": _turn(TurnStarted),
-    "turn/completed": _turn(TurnCompleted),
-    "turn/plan/updated": _plan,
+    "thread/tokenUsage/updated": _whole(UsageUpdated),
+    "turn/started": _whole(TurnStarted),
+    "turn/completed": _whole(TurnCompleted),
+    "turn/plan/updated": _whole(PlanUpdated),
     "item/started": _item(ItemStarted),
     "item/completed": _item(ItemCompleted),
     "serverRequest/resolved": lambda params: ApprovalSettled(

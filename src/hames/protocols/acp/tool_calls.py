@@ -90,7 +90,7 @@ def _title(text: str) -> str:
 
 def _changed(changes: tuple[items.FileUpdate, ...]) -> str:
     """
-    >>> _changed((FileUpdate(path="/w/a.py", kind="modify", diff=""),))
+    >>> _changed((items.FileUpdate(path="/w/a.py", kind="modify", diff=""),))
     'Edit /w/a.py'
     """
     words = {"add": "Create", "modify": "Edit", "delete": "Delete"}
@@ -125,7 +125,7 @@ def _places(arguments: Json) -> list[ToolCallLocation] | None:
 
 def _first_line(change: items.FileUpdate) -> int | None:
     """
-    >>> _first_line(FileUpdate(path="/a", kind="modify", diff="--- a/a\\n+++ b/a\\n@@ -3,2 +4,2 @@\\n x\\n"))
+    >>> _first_line(items.FileUpdate(path="/a", kind="modify", diff="--- a/a\\n+++ b/a\\n@@ -3,2 +4,2 @@\\n x\\n"))
     4
     """
     at = change.diff.find("@@ -")
@@ -138,7 +138,8 @@ def _first_line(change: items.FileUpdate) -> int | None:
 def diffs(change: items.FileUpdate) -> Iterator[Diff]:
     """A unified diff as v1 has it: the text before and after, one pair for each hunk.
 
-    >>> list(diffs(FileUpdate(path="/a", kind="modify", diff="--- a/a\\n+++ b/a\\n@@ -1,2 +1,2 @@\\n a\\n-b\\n+c\\n")))
+    >>> hunk = "--- a/a\\n+++ b/a\\n@@ -1,2 +1,2 @@\\n a\\n-b\\n+c\\n"
+    >>> list(diffs(items.FileUpdate(path="/a", kind="modify", diff=hunk)))
     [Diff(path='/a', new_text='a\\nc\\n', old_text='a\\nb\\n')]
     """
     hunks = _hunks(change.diff)

@@ -16,9 +16,8 @@ from hames.domain.foreign import FOREIGN
 from hames.domain.ids import ItemId, TurnId
 from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState, Turn, summary
-from hames.domain.undo import UndoReport, undo_sentence
 from hames.protocols.bootstrap import items as shown
-from hames.protocols.bootstrap import messages, undo
+from hames.protocols.bootstrap import messages
 from hames.protocols.rpc_session import Notify
 
 STATUS: dict[events.TurnStatus, messages.TurnStatus] = {
@@ -248,13 +247,3 @@ def _is_new(change: Change, turn_id: TurnId) -> bool:
 def _find(state: ThreadState, turn_id: TurnId, item_id: ItemId) -> items.Item | None:
     turn = state.turn(turn_id)
     return next((item for item in reversed(turn.items) if item.id == item_id), None) if turn else None
-
-
-def undo_result(report: UndoReport) -> undo.ThreadUndoResult:
-    return undo.ThreadUndoResult(
-        turns=report.turns,
-        message=undo_sentence(report),
-        restored=tuple(undo.UndonePath(path=one.path, action=one.action) for one in report.restored),
-        conflicts=tuple(undo.PathNotUndone(path=one.path, why=one.why) for one in report.conflicts),
-        not_kept=tuple(undo.PathNotUndone(path=one.path, why=one.why) for one in report.not_kept),
-    )

@@ -6,6 +6,8 @@ notifications after it can neither overlap nor leave a gap.
 
 from collections.abc import Sequence
 
+from msgspec import convert
+
 from hames.codecs.jsonrpc_peer import JsonRpcRequest, JsonRpcRules
 from hames.domain.commands import Command, CreateThread, ReadThread, StartTurn, ThreadPage
 from hames.domain.errors import HarnessError
@@ -13,6 +15,7 @@ from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState, Turn
 from hames.domain.undo import UndoReport
 from hames.protocols.bootstrap import errors, greeting, inbound, messages, outbound
+from hames.protocols.bootstrap.undo import ThreadUndoResult
 from hames.protocols.rpc_session import Notify, Pending, RpcSession
 from hames.protocols.session import Action, Execute, Follow, Outcome
 
@@ -76,7 +79,7 @@ def _result(command: Command, outcome: Outcome) -> Json:
         case ThreadPage(threads=threads):
             return messages.ThreadListResult(threads=tuple(map(outbound.thread_of_summary, threads)))
         case UndoReport():
-            return outbound.undo_result(outcome)
+            return convert(outcome, ThreadUndoResult, from_attributes=True)
         case Turn(id=turn_id):
             return messages.TurnStartResult(turn_id=turn_id)
         case _:

@@ -8,7 +8,7 @@ once, against this class.
 from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
-from msgspec import UNSET
+from msgspec import UNSET, convert
 from msgspec.structs import replace
 
 from hames.codecs.jsonrpc_peer import Params
@@ -261,13 +261,7 @@ class FlintDialect:
         return m.TokenUsageUpdated(
             thread_id=state.id,
             turn_id=event.turn_id,
-            usage=m.Usage(
-                input_tokens=spent.input_tokens,
-                output_tokens=spent.output_tokens,
-                thinking_tokens=spent.thinking_tokens,
-                cache_read_tokens=spent.cache_read_tokens,
-                cache_write_tokens=spent.cache_write_tokens,
-            ),
+            usage=convert(spent, m.Usage, from_attributes=True),
             token_usage=self._token_usage(state, event.model),
         )
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, assert_never
 
-from msgspec import UNSET
+from msgspec import UNSET, convert
 
 from hames.domain import items as domain
 from hames.domain import policy
@@ -19,7 +19,7 @@ from hames.domain.options import Selector
 from hames.domain.processes import ProcessList, ProcessStatus
 from hames.domain.servers import ServerList, ServerStatus
 from hames.domain.state import ThreadState, Turn
-from hames.domain.undo import UndoReport, undo_sentence
+from hames.domain.undo import UndoReport
 from hames.domain.usage import Usage
 from hames.domain.worktrees import WorktreeList, WorktreeReport
 from hames.protocols.flint import items as wire
@@ -110,13 +110,7 @@ def report(outcome: ProcessList | ServerList | ContextReport | UndoReport | Work
         case WorktreeList() | WorktreeReport():
             return worktree_answer(outcome)
         case UndoReport():
-            return m.ThreadUndoResult(
-                turns=list(outcome.turns),
-                message=undo_sentence(outcome),
-                restored=[m.UndonePath(path=one.path, action=one.action) for one in outcome.restored],
-                conflicts=[m.PathNotUndone(path=one.path, why=one.why) for one in outcome.conflicts],
-                not_kept=[m.PathNotUndone(path=one.path, why=one.why) for one in outcome.not_kept],
-            )
+            return convert(outcome, m.ThreadUndoResult, from_attributes=True)
 
 
 def background_process(one: ProcessStatus) -> m.ThreadProcess:

@@ -1,5 +1,6 @@
 """Requests about worktrees, and their answers."""
 
+from msgspec import convert
 from msgspec.structs import replace
 
 from hames.codecs.jsonrpc_peer import Params
@@ -66,15 +67,4 @@ def worktree_answer(outcome: WorktreeList | WorktreeReport) -> m.WorktreeListRes
 
 
 def _entry(tree: Worktree) -> m.WorktreeEntry:
-    return m.WorktreeEntry(
-        name=tree.name,
-        branch=tree.branch,
-        path=tree.path,
-        workspace=tree.workspace,
-        base=tree.base,
-        thread_id=tree.thread_id or None,
-        status=tree.status,
-        commits=list(tree.commits),
-        uncommitted=list(tree.uncommitted),
-        ignored=list(tree.ignored),
-    )
+    return replace(convert(tree, m.WorktreeEntry, from_attributes=True), thread_id=tree.thread_id or None)

@@ -28,44 +28,9 @@ from hames.domain.items import TextInput
 from hames.domain.json import Json
 from hames.domain.options import Settings
 from hames.domain.state import Change, ThreadState, Turn
-from hames.protocols.mcp import tools
-from hames.protocols.mcp.calls import (
-    CAPABILITIES_KEY,
-    CLIENT_KEY,
-    VERSION_KEY,
-    Abilities,
-    OpenCall,
-    OpenCalls,
-    is_modern,
-    meta_of,
-    read_abilities,
-    read_client_name,
-)
-from hames.protocols.mcp.greeting import (
-    CACHING,
-    METHODS,
-    MODERN,
-    RESOURCE_NOT_FOUND,
-    RULES,
-    UNSUPPORTED_VERSION,
-    VERSIONS,
-    discover_result,
-    initialize_result,
-)
+from hames.protocols.mcp import calls, greeting, outbound, tools
 from hames.protocols.mcp.inbound import read_decision, read_retry
 from hames.protocols.mcp.lines import ServerLines
-from hames.protocols.mcp.outbound import (
-    elicitation,
-    failure,
-    interrupted_result,
-    list_result,
-    progress_lines,
-    resource_page,
-    thread_markdown,
-    thread_of,
-    thread_result,
-    uri_of,
-)
 from hames.protocols.session import Action, Crashed, Defer, Execute, Follow, Outcome, Session, Unfollow
 
 
@@ -75,10 +40,10 @@ class McpServerSession(Session):
     def __init__(self, defaults: Settings) -> None:
         """`defaults` is what a new thread runs with."""
         self._defaults = defaults
-        self._rpc = JsonRpcPeer(RULES, METHODS)
-        self._abilities: Abilities | None = None
+        self._rpc = JsonRpcPeer(greeting.RULES, greeting.METHODS)
+        self._abilities: calls.Abilities | None = None
         """What the client said with `initialize`."""
-        self._calls = OpenCalls()
+        self._calls = calls.OpenCalls()
         self._asked: dict[str, Approval] = {}
         """Questions that the client was asked, by request id."""
         self._followed: dict[ThreadId, ThreadState] = {}
@@ -124,22 +89,24 @@ class McpServerSession(Session):
         method, params = request.method, request.params
         if method == "initialize":
             return self._initialize(request)
-        if is_modern(params):
-            if (version := meta_of(params)[VERSION_KEY]) != MODERN:
-                data = {"supported": [*VERSIONS, MODERN], "requested": version}
-                self._lines.refuse(request, UNSUPPORTED_VERSION, f"this version is not spoken here: {version!r}", data)
+        if calls.is_modern(params):
+            if (version := calls.meta_of(params)[calls.VERSION_KEY]) != greeting.MODERN:
+                data = {"supported": [*greeting.VERSIONS, greeting.MODERN], "requested": version}
+                self._lines.refuse(
+                    request, greeting.UNSUPPORTED_VERSION, f"this version is not spoken here: {version!r}", data
+                )
                 return []
-            self.client_name = read_client_name(meta_of(params).get(CLIENT_KEY)) or self.client_name
+            self.client_name = calls.read_client_name(calls.meta_of(params).get(calls.CLIENT_KEY)) or self.client_name
         elif self._abilities is None and method not in ("ping", "server/discover"):
             self._lines.refuse(request, INVALID_REQUEST, "send 'initialize' first")
             return []
         match method:
             case "server/discover":
-                self._lines.answer(request, discover_result())
+                self._lines.answer(request, greeting.discover_result())
             case "ping":
                 self._lines.answer(request, {})
             case "tools/list":
-                self._lines.answer(request, {"tools": tools.TOOLS, **CACHING})
+                self._lines.answer(request, {"tools": tools.TOOLS, **greeting.CACHING})
             case "tools/call":
                 return self._call(request, now)
             case "resources/list":
@@ -147,37 +114,45 @@ class McpServerSession(Session):
                 command = commands.ListThreads(cursor=cursor if isinstance(cursor, str) else None, limit=50)
                 return [Execute(command=command, context=request)]
             case "resources/templates/list":
-                template = {"uriTemplate": uri_of("{threadId}"), "name": "thread", "mimeType": "text/markdown"}
-                self._lines.answer(request, {"resourceTemplates": [template], **CACHING})
+                template = {"uriTemplate": outbound.uri_of("{threadId}"), "name": "thread", "mimeType": "text/markdown"}
+                self._lines.answer(request, {"resourceTemplates": [template], **greeting.CACHING})
             case "resources/read":
-                return [Execute(command=commands.ReadThread(thread_id=thread_of(params.get("uri"))), context=request)]
+                return [
+                    Execute(
+                        command=commands.ReadThread(thread_id=outbound.thread_of(params.get("uri"))), context=request
+                    )
+                ]
             case "resources/subscribe":
-                return [Follow(thread_id=thread_of(params.get("uri")), can_answer=False, context=request)]
+                return [Follow(thread_id=outbound.thread_of(params.get("uri")), can_answer=False, context=request)]
             case _:
-                thread_id = thread_of(params.get("uri"))
+                thread_id = outbound.thread_of(params.get("uri"))
                 self._subscribed.discard(thread_id)
                 self._lines.answer(request, {})
                 self._unfollow(thread_id)
         return []
 
     def _initialize(self, request: JsonRpcRequest) -> Sequence[Action]:
-        self._abilities = read_abilities(request.params.get("capabilities"))
-        self.client_name = read_client_name(request.params.get("clientInfo"))
-        self._lines.answer(request, initialize_result(request.params.get("protocolVersion")))
+        self._abilities = calls.read_abilities(request.params.get("capabilities"))
+        self.client_name = calls.read_client_name(request.params.get("clientInfo"))
+        self._lines.answer(request, greeting.initialize_result(request.params.get("protocolVersion")))
         return []
 
     # -- tool calls
 
     def _call(self, request: JsonRpcRequest, now: float) -> Sequence[Action]:
-        tool, meta = request.params.get("name"), meta_of(request.params)
+        tool, meta = request.params.get("name"), calls.meta_of(request.params)
         if not isinstance(tool, str) or tool not in tools.NAMES:
             raise InvalidCommand(f"no tool {clipped(str(tool))!r}")
         if self._calls.get(request.id) is not None:
             raise InvalidCommand("a call with this id is not answered yet")
-        abilities = read_abilities(meta.get(CAPABILITIES_KEY)) if is_modern(request.params) else self._abilities
+        abilities = (
+            calls.read_abilities(meta.get(calls.CAPABILITIES_KEY))
+            if calls.is_modern(request.params)
+            else self._abilities
+        )
         try:
             arguments = tools.read_arguments(tool, request.params.get("arguments"))
-            call = OpenCall(request, tool, arguments, abilities or Abilities())
+            call = calls.OpenCall(request, tool, arguments, abilities or calls.Abilities())
             self._calls.add(call)
             seconds = getattr(arguments, "wait_seconds", None)
             if seconds is None and tool == tools.STATUS:
@@ -189,10 +164,10 @@ class McpServerSession(Session):
         except HarnessError as error:  # what is wrong with arguments is for the model to read
             if (failed := self._calls.get(request.id)) is not None:
                 self._calls.remove(failed)
-            self._lines.answer(request, failure(str(error)))
+            self._lines.answer(request, outbound.failure(str(error)))
             return []
 
-    def _begin(self, call: OpenCall) -> Sequence[Action]:
+    def _begin(self, call: calls.OpenCall) -> Sequence[Action]:
         match call.arguments:
             case tools.StartArguments() as given:
                 overrides = tools.overrides_of(given, self._defaults)
@@ -210,11 +185,13 @@ class McpServerSession(Session):
             case tools.ListArguments(search=search, limit=limit, cursor=cursor):
                 return [Execute(command=commands.ListThreads(search=search, limit=limit, cursor=cursor), context=call)]
 
-    def _follow(self, call: OpenCall, thread_id: ThreadId) -> Follow:
+    def _follow(self, call: calls.OpenCall, thread_id: ThreadId) -> Follow:
         call.thread_id = thread_id
         return Follow(thread_id=thread_id, context=call)
 
-    def _go_on(self, call: OpenCall, thread_id: ThreadId, turn_id: TurnId, answers: dict[str, Json]) -> list[Action]:
+    def _go_on(
+        self, call: calls.OpenCall, thread_id: ThreadId, turn_id: TurnId, answers: dict[str, Json]
+    ) -> list[Action]:
         """The client sends its call again, with the answers to what it was asked."""
         call.turn_id = turn_id
         resolved: list[Action] = []
@@ -223,7 +200,7 @@ class McpServerSession(Session):
             resolved.append(Execute(command=read_decision(ApprovalId(approval_id), approval, answer)))
         return [*resolved, self._follow(call, thread_id)]
 
-    def _cancel(self, call: OpenCall) -> Sequence[Action]:
+    def _cancel(self, call: calls.OpenCall) -> Sequence[Action]:
         """Interrupts what the call started. It is not answered any more."""
         call.is_cancelled = True
         if call.turn_id is None or call.thread_id is None:
@@ -231,7 +208,7 @@ class McpServerSession(Session):
         self._calls.remove(call)
         return self._interrupt_for(call)
 
-    def _interrupt_for(self, call: OpenCall) -> list[Action]:
+    def _interrupt_for(self, call: calls.OpenCall) -> list[Action]:
         if call.tool == tools.STATUS or call.thread_id is None:
             return []
         return [Execute(command=commands.InterruptTurn(thread_id=call.thread_id, turn_id=call.turn_id))]
@@ -241,22 +218,22 @@ class McpServerSession(Session):
     def done(self, action: Execute, outcome: Outcome) -> Sequence[Action]:
         match action.context, outcome:
             case JsonRpcRequest(method="resources/list") as request, commands.ThreadPage():
-                self._lines.answer(request, {**resource_page(outcome), **CACHING})
+                self._lines.answer(request, {**outbound.resource_page(outcome), **greeting.CACHING})
             case JsonRpcRequest(method="resources/read") as request, ThreadState(id=thread_id):
-                text = thread_markdown(outcome)
-                found = {"uri": uri_of(thread_id), "mimeType": "text/markdown", "text": text}
-                self._lines.answer(request, {"contents": [found], **CACHING})
-            case OpenCall() as call, _:
+                text = outbound.thread_markdown(outcome)
+                found = {"uri": outbound.uri_of(thread_id), "mimeType": "text/markdown", "text": text}
+                self._lines.answer(request, {"contents": [found], **greeting.CACHING})
+            case calls.OpenCall() as call, _:
                 return self._call_done(call, outcome)
             case _:
                 pass
         return []
 
-    def _call_done(self, call: OpenCall, outcome: Outcome) -> Sequence[Action]:
+    def _call_done(self, call: calls.OpenCall, outcome: Outcome) -> Sequence[Action]:
         match call.tool, outcome:
             case tools.START, ThreadState(id=thread_id, settings=settings):
                 if why := tools.looser(self._defaults, settings):
-                    self._finish(call, failure(why))
+                    self._finish(call, outbound.failure(why))
                     return [Execute(command=commands.DeleteThread(thread_id=thread_id))]
                 if call.is_cancelled:
                     self._calls.remove(call)
@@ -269,16 +246,16 @@ class McpServerSession(Session):
                     return self._interrupt_for(call)
             case tools.INTERRUPT, _:
                 assert isinstance(call.arguments, tools.ThreadArguments)
-                self._finish(call, interrupted_result(call.arguments.thread_id))
+                self._finish(call, outbound.interrupted_result(call.arguments.thread_id))
             case tools.STATUS, ThreadState():
                 last = outcome.turns[-1] if outcome.turns else None
-                self._finish(call, thread_result(outcome, last, can_answer=self.can_answer))
+                self._finish(call, outbound.thread_result(outcome, last, can_answer=self.can_answer))
             case tools.LIST, commands.ThreadPage():
-                self._finish(call, list_result(outcome))
+                self._finish(call, outbound.list_result(outcome))
             case tools.ANSWER, _:
                 pass  # answered when the turn ends, or asks again
             case _:
-                self._finish(call, failure("internal error"))
+                self._finish(call, outbound.failure("internal error"))
         return []
 
     def followed(self, action: Follow, state: ThreadState, _history: Sequence[Change], _now: float) -> Sequence[Action]:
@@ -287,18 +264,18 @@ class McpServerSession(Session):
             case JsonRpcRequest() as request:
                 self._subscribed.add(state.id)
                 self._lines.answer(request, {})
-            case OpenCall() as call:
+            case calls.OpenCall() as call:
                 return self._call_followed(call, state)
             case _:
                 pass
         return []
 
-    def _call_followed(self, call: OpenCall, state: ThreadState) -> Sequence[Action]:
+    def _call_followed(self, call: calls.OpenCall, state: ThreadState) -> Sequence[Action]:
         match call.arguments:
             case tools.StartArguments() | tools.ReplyArguments() as given if call.turn_id is None:
                 # A model names the thread: it must not find one that may do more than this server's own.
                 if why := tools.looser(self._defaults, state.settings):
-                    self._finish(call, failure(why))
+                    self._finish(call, outbound.failure(why))
                     self._unfollow(state.id)
                     return self._take_later()
                 content = (TextInput(text=given.prompt),)
@@ -313,7 +290,7 @@ class McpServerSession(Session):
                 turn = state.turn(call.turn_id) if call.turn_id is not None else state.running
                 if turn is None or turn.status != "running":
                     last = turn or (state.turns[-1] if state.turns else None)
-                    self._finish(call, thread_result(state, last))
+                    self._finish(call, outbound.thread_result(state, last))
                 else:
                     call.turn_id = turn.id
                     for approval in state.approvals:
@@ -325,11 +302,11 @@ class McpServerSession(Session):
             return []
         match action.context:
             case JsonRpcRequest() as request:
-                code = RESOURCE_NOT_FOUND if isinstance(error, NotFound) else INTERNAL_ERROR
+                code = greeting.RESOURCE_NOT_FOUND if isinstance(error, NotFound) else INTERNAL_ERROR
                 self._lines.refuse(request, INVALID_PARAMS if isinstance(error, InvalidCommand) else code, str(error))
-            case OpenCall() as call:
+            case calls.OpenCall() as call:
                 why = "no turn runs on this thread" if isinstance(error, TurnNotFound) else str(error)
-                self._finish(call, failure(why))
+                self._finish(call, outbound.failure(why))
             case _:
                 pass
         return self._take_later()
@@ -342,7 +319,7 @@ class McpServerSession(Session):
             some = [change for change in told if change.record.thread_id == thread_id]
             self._followed[thread_id] = some[-1].after
             for call in self._calls.on(thread_id):
-                for line in progress_lines(some) if call.wants_progress else ():
+                for line in outbound.progress_lines(some) if call.wants_progress else ():
                     self._lines.notify("notifications/progress", call.progress(line), call.request.id)
             for change in some:
                 self._tell(change)
@@ -362,26 +339,26 @@ class McpServerSession(Session):
             case TurnEnded(turn_id=turn_id):
                 turn = change.after.turn(turn_id)
                 for call in self._calls.waiting(thread_id, turn_id):
-                    self._finish(call, thread_result(change.after, turn))
+                    self._finish(call, outbound.thread_result(change.after, turn))
                 self._unfollow(thread_id)
             case _:
                 pass
         if thread_id in self._subscribed and isinstance(event, TurnStarted | ItemCompleted | TurnEnded):
-            self._lines.notify("notifications/resources/updated", {"uri": uri_of(thread_id)})
+            self._lines.notify("notifications/resources/updated", {"uri": outbound.uri_of(thread_id)})
 
-    def _ask(self, call: OpenCall, state: ThreadState, approval: Approval) -> None:
+    def _ask(self, call: calls.OpenCall, state: ThreadState, approval: Approval) -> None:
         if not self.can_answer:
             return  # somebody else has to
         if not call.abilities.can_show(approval):
-            self._finish(call, thread_result(state, state.turn(approval.turn_id)))
+            self._finish(call, outbound.thread_result(state, state.turn(approval.turn_id)))
         elif call.is_modern:
             self._asked[approval.id] = approval
-            asked = {approval.id: {"method": "elicitation/create", "params": elicitation(approval)}}
+            asked = {approval.id: {"method": "elicitation/create", "params": outbound.elicitation(approval)}}
             result = {"resultType": "input_required", "inputRequests": asked}
             self._finish(call, {**result, "requestState": f"{state.id} {approval.turn_id}"})
         elif not self._rpc.is_asking(approval.id):
             self._asked[approval.id] = approval
-            self._lines.ask("elicitation/create", elicitation(approval), approval.id, call.request.id)
+            self._lines.ask("elicitation/create", outbound.elicitation(approval), approval.id, call.request.id)
 
     def _answered(self, response: JsonRpcResponse) -> Sequence[Action]:
         approval = self._asked.pop(response.request_id, None)
@@ -392,7 +369,7 @@ class McpServerSession(Session):
         self._followed.pop(thread_id, None)
         self._subscribed.discard(thread_id)
         for call in self._calls.on(thread_id):
-            self._finish(call, failure(why))
+            self._finish(call, outbound.failure(why))
 
     def next_deadline(self) -> float | None:
         return 0.0 if self._later else self._calls.next_deadline()
@@ -402,7 +379,7 @@ class McpServerSession(Session):
             if call.deadline is None or call.deadline > now or call.thread_id is None or call.turn_id is None:
                 continue
             if (state := self._followed.get(call.thread_id)) is not None:
-                self._finish(call, thread_result(state, state.turn(call.turn_id), can_answer=self.can_answer))
+                self._finish(call, outbound.thread_result(state, state.turn(call.turn_id), can_answer=self.can_answer))
         for call in self._calls:  # its turn has not started: it is looked at again then
             if call.deadline is not None and call.deadline <= now:
                 call.deadline = now + 1.0
@@ -432,6 +409,6 @@ class McpServerSession(Session):
         """For each line of the output that was taken, the id of the client's request that it is about, or nothing."""
         return self._lines.take_routes()
 
-    def _finish(self, call: OpenCall, result: dict[str, Json]) -> None:
+    def _finish(self, call: calls.OpenCall, result: dict[str, Json]) -> None:
         if self._calls.remove(call) and not call.is_cancelled:
             self._lines.answer(call.request, result)

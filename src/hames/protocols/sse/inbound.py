@@ -6,9 +6,10 @@ from hames.domain.ids import ApprovalId, ThreadId
 from hames.domain.items import TextInput
 from hames.domain.json import NOTHING
 from hames.domain.options import Overrides
+from hames.protocols.approvals import ApprovalAnswer
 from hames.protocols.body import decode_body
 from hames.protocols.instructions import with_instructions
-from hames.protocols.sse.messages import ApprovalAnswer, Prompt
+from hames.protocols.sse.messages import Prompt
 
 
 def decode_prompt(body: bytes) -> Prompt:

@@ -10,11 +10,11 @@ from msgspec import UNSET, UnsetType
 
 from hames.domain.actors import Actor
 from hames.domain.events import Severity
-from hames.domain.grants import AlwaysCovers
-from hames.domain.items import Citation, FileUpdate
+from hames.domain.items import Citation
 from hames.domain.json import Json
-from hames.domain.policy import AlwaysScope, ApprovalEnd
+from hames.domain.policy import ApprovalEnd
 from hames.domain.value import Value
+from hames.protocols.approvals import Question
 from hames.protocols.instructions import Instructions
 
 RunState = Literal["thinking", "running_tool", "idle"]
@@ -82,29 +82,10 @@ class Notice(Value, tag_field="type", tag="notice"):
     timestamp: int
 
 
-class Approval(Value, tag_field="type", tag="approval", rename="camel"):
+class Approval(Question, tag_field="type", tag="approval", rename="camel", kw_only=True):
     """A question that shows exactly what would happen. Answer with `POST /approvals/{id}`."""
 
-    id: str
-    tool_call_id: str
-    kind: Literal["command", "file", "mcp", "tool", "elicitation"]
     timestamp: int
-    reason: str = ""
-    command: str = ""
-    cwd: str = ""
-    unsandboxed: bool = False
-    why: str = ""
-    host: str = ""
-    """The question is whether the command may connect to this host and port."""
-    changes: tuple[FileUpdate, ...] = ()
-    protected: bool = False
-    server: str = ""
-    tool: str = ""
-    input: Json = None
-    always_covers: AlwaysCovers | None = None
-    """What `always` would allow; null: nothing."""
-    project_covers: AlwaysCovers | None = None
-    """What `always` with the scope `project` would allow; null: nothing."""
 
 
 class ApprovalResolved(Value, tag_field="type", tag="approval_resolved"):
@@ -127,14 +108,3 @@ class Prompt(Instructions, rename="camel", kw_only=True):
     content: str
     output_schema: dict[str, Json] | None = None
     """The JSON Schema that the final answer has to match."""
-
-
-class ApprovalAnswer(Value):
-    """The body of `POST /approvals/{id}`."""
-
-    decision: Literal["once", "always", "reject"]
-    note: str = ""
-    content: Json = None
-    """What an elicitation asks for, as its `requestedSchema` has it."""
-    scope: AlwaysScope = "thread"
-    """How far `always` goes: `project` keeps the rule that was offered."""

@@ -2,11 +2,12 @@
 
 from typing import get_args
 
+from hames.protocols.approvals import ApprovalAnswer
 from hames.protocols.schema import Published
 from hames.protocols.sse import messages as m
 
 PUBLISHED = Published(
     name="sse",
     unions={"Event": get_args(m.SseEvent)},
-    also=(m.Prompt, m.ApprovalAnswer),
+    also=(m.Prompt, ApprovalAnswer),
 )

@@ -10,11 +10,11 @@ from msgspec import UNSET, UnsetType, field
 
 from hames.domain.actors import Actor
 from hames.domain.events import Severity
-from hames.domain.grants import AlwaysCovers
 from hames.domain.items import Citation, FileUpdate, PlanEntry
 from hames.domain.json import Json
-from hames.domain.policy import AgentName, AlwaysScope, ApprovalPolicy, SandboxPolicy
+from hames.domain.policy import AgentName, ApprovalPolicy, SandboxPolicy
 from hames.domain.value import Value
+from hames.protocols.approvals import ApprovalAnswer, Question
 from hames.protocols.instructions import Instructions
 
 RunStatus = Literal["idle", "running", "error"]
@@ -97,30 +97,11 @@ class ThreadHead(Value, rename="camel"):
     """The project notes that the model is shown, by path."""
 
 
-class Approval(Value, rename="camel"):
+class Approval(Question, rename="camel"):
     """Shows exactly what would happen. Members of other kinds are empty."""
 
-    id: str
-    tool_call_id: str
-    kind: Literal["command", "file", "mcp", "tool", "elicitation"]
-    reason: str = ""
-    command: str = ""
-    cwd: str = ""
-    unsandboxed: bool = False
-    why: str = ""
-    host: str = ""
-    """The question is whether the command may connect to this host and port."""
-    changes: tuple[FileUpdate, ...] = ()
-    protected: bool = False
-    server: str = ""
-    tool: str = ""
-    input: Json = None
-    always_covers: AlwaysCovers | None = None
-    """What `always` would allow; null: nothing, so it is not offered."""
     asked_at: int = 0
     """When it was asked first, in milliseconds: a question outlives the process that asked it."""
-    project_covers: AlwaysCovers | None = None
-    """What `always` with the scope `project` would allow; null: nothing, so it is not offered."""
 
 
 class Plan(Value):
@@ -287,15 +268,10 @@ class Steer(Value, tag_field="type", tag="steer"):
     attachments: tuple[AttachmentInput, ...] = ()
 
 
-class Approve(Value, tag_field="type", tag="approve"):
+class Approve(ApprovalAnswer, tag_field="type", tag="approve", kw_only=True):
     """`content` is the completed form of an elicitation, as its `requestedSchema` describes."""
 
     id: str
-    decision: Literal["once", "always", "reject"]
-    note: str = ""
-    content: Json = None
-    scope: AlwaysScope = "thread"
-    """How far `always` goes: `project` keeps the rule that was offered."""
 
 
 class Configure(Instructions, tag_field="type", tag="configure", rename="camel"):

@@ -10,7 +10,7 @@ from hames.domain.ids import ItemId
 from hames.domain.policy import AgentName, ApprovalEnd, ApprovalPolicy, SandboxPolicy
 from hames.domain.roles import Role
 from hames.domain.state import Change, ThreadState, ThreadStatus, thread_status
-from hames.domain.undo import PathLeftAlone, RestoredPath, UndoReport, undo_sentence
+from hames.domain.undo import PathLeftAlone, RestoredPath
 from hames.domain.value import Value
 from hames.domain.worktrees import NewWorktree
 from hames.protocols.describe import prompt_text
@@ -227,16 +227,6 @@ class UndoAnswer(Value, rename="camel"):
     restored: tuple[RestoredPath, ...]
     conflicts: tuple[PathLeftAlone, ...]
     not_kept: tuple[PathLeftAlone, ...]
-
-
-def undo_answer(report: UndoReport) -> UndoAnswer:
-    return UndoAnswer(
-        turns=report.turns,
-        message=undo_sentence(report),
-        restored=report.restored,
-        conflicts=report.conflicts,
-        not_kept=report.not_kept,
-    )
 
 
 def row(summary: ThreadSummary, state: ThreadState | None) -> ThreadRow:

@@ -6,7 +6,7 @@ from hames.domain.commands import FinishWorktree, ListWorktrees
 from hames.domain.errors import InvalidCommand
 from hames.domain.ids import ThreadId
 from hames.domain.value import Value
-from hames.domain.worktrees import Worktree, WorktreeAction, WorktreeReport
+from hames.domain.worktrees import WorktreeAction
 from hames.protocols.body import decode_body
 
 
@@ -69,30 +69,4 @@ def finish_worktree(body: bytes) -> FinishWorktree:
         message=given.message,
         discard=given.discard,
         preview=given.preview,
-    )
-
-
-def finish_answer(report: WorktreeReport) -> FinishAnswer:
-    return FinishAnswer(
-        worktree=worktree_row(report.worktree),
-        message=report.message,
-        done=report.done,
-        removed=report.removed,
-        loses=report.loses,
-        conflicts=report.conflicts,
-    )
-
-
-def worktree_row(tree: Worktree) -> WorktreeRow:
-    return WorktreeRow(
-        name=tree.name,
-        branch=tree.branch,
-        path=tree.path,
-        workspace=tree.workspace,
-        base=tree.base,
-        thread_id=tree.thread_id,
-        status=tree.status,
-        commits=tree.commits,
-        uncommitted=tree.uncommitted,
-        ignored=tree.ignored,
     )

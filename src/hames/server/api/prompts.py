@@ -12,6 +12,7 @@ from hames.domain.foreign import FOREIGN
 from hames.domain.ids import ThreadId
 from hames.domain.state import Turn
 from hames.domain.value import Value
+from hames.protocols.approvals import ApprovalAnswer
 from hames.protocols.sse import inbound
 from hames.protocols.sse import messages as m
 from hames.protocols.sse.session import SseSession
@@ -53,7 +54,7 @@ class PromptsApi:
             endpoint("GET /events", self.events, media="text/event-stream", query=("thread", "after", "answers")),
             endpoint("POST /prompt", self.prompt, needs="driver", body=m.Prompt, answer=Accepted, query=thread),
             endpoint("POST /cancel", self.cancel, needs="driver", answer=Cancelled, query=thread),
-            endpoint("POST /approvals/{id}", self.approve, needs="approver", body=m.ApprovalAnswer, answer=Ok),
+            endpoint("POST /approvals/{id}", self.approve, needs="approver", body=ApprovalAnswer, answer=Ok),
         ]
 
     async def events(self, request: Request) -> Response:

@@ -3,6 +3,7 @@
 import hashlib
 
 import anyio
+from msgspec import convert
 from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
@@ -95,7 +96,7 @@ class ThreadsApi:
         command = requests.undo_turn(await read_body(request), _thread_id(request))
         report = await principal_of(request).execute(self._engine, command)
         assert isinstance(report, UndoReport)
-        return reply(p.undo_answer(report))
+        return reply(convert(report, p.UndoAnswer, from_attributes=True))
 
     async def archive(self, request: Request) -> Response:
         """Archive or unarchive a thread."""

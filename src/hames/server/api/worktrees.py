@@ -1,5 +1,6 @@
 """The worktrees of threads over HTTP."""
 
+from msgspec import convert
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -26,11 +27,11 @@ class WorktreesApi:
         """The worktrees that were made for threads of this repository, with what is in them."""
         found = await principal_of(request).execute(self._engine, w.list_worktrees(request.query_params))
         assert isinstance(found, WorktreeList)
-        return reply(w.WorktreePage(worktrees=tuple(map(w.worktree_row, found.worktrees))))
+        return reply(convert(found, w.WorktreePage, from_attributes=True))
 
     async def finish(self, request: Request) -> Response:
         """Merge a worktree into the branch it came from, keep it, or drop it."""
         command = w.finish_worktree(await read_body(request))
         report = await principal_of(request).execute(self._engine, command)
         assert isinstance(report, WorktreeReport)
-        return reply(w.finish_answer(report))
+        return reply(convert(report, w.FinishAnswer, from_attributes=True))

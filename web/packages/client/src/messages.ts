@@ -46,8 +46,8 @@ export interface Approval {
   tool?: string;
   input?: unknown;
   alwaysCovers?: AlwaysCovers | null;
-  askedAt?: number;
   projectCovers?: AlwaysCovers | null;
+  askedAt?: number;
 }
 /**
  * One file of a change. `path` is absolute, `diff` is unified.
@@ -62,11 +62,11 @@ export interface FileChange {
  */
 export interface Approve {
   type: "approve";
-  id: string;
   decision: "always" | "once" | "reject";
   note?: string;
   content?: unknown;
   scope?: "project" | "thread";
+  id: string;
 }
 /**
  * The body of `POST /threads/{id}/archive`.

@@ -394,28 +394,28 @@ export interface CommandApprovalParams {
   threadId: string;
   turnId: string;
   itemId: string;
-  command: string;
-  cwd: string;
   startedAtMs?: number;
-  commandActions?: unknown[];
   availableDecisions?: ("accept" | "acceptForProject" | "acceptForSession" | "cancel" | "decline")[];
+  reason?: string;
   alwaysCovers?: AlwaysCovers | null;
   projectCovers?: AlwaysCovers | null;
-  reason?: string;
-  host?: string;
   _meta?: unknown;
+  command: string;
+  cwd: string;
+  commandActions?: unknown[];
+  host?: string;
 }
 export interface FileChangeApprovalParams {
   threadId: string;
   turnId: string;
   itemId: string;
-  changes: FileUpdateChange[];
   startedAtMs?: number;
   availableDecisions?: ("accept" | "acceptForProject" | "acceptForSession" | "cancel" | "decline")[];
+  reason?: string;
   alwaysCovers?: AlwaysCovers | null;
   projectCovers?: AlwaysCovers | null;
-  reason?: string;
   _meta?: unknown;
+  changes: FileUpdateChange[];
 }
 /**
  * `path` is absolute, `diff` is unified.
@@ -430,28 +430,28 @@ export interface McpApprovalParams {
   threadId: string;
   turnId: string;
   itemId: string;
-  server: string;
-  tool: string;
   startedAtMs?: number;
   availableDecisions?: ("accept" | "acceptForProject" | "acceptForSession" | "cancel" | "decline")[];
+  reason?: string;
   alwaysCovers?: AlwaysCovers | null;
   projectCovers?: AlwaysCovers | null;
-  arguments?: unknown;
-  reason?: string;
   _meta?: unknown;
+  server: string;
+  tool: string;
+  arguments?: unknown;
 }
 export interface ToolApprovalParams {
   threadId: string;
   turnId: string;
   itemId: string;
-  name: string;
   startedAtMs?: number;
   availableDecisions?: ("accept" | "acceptForProject" | "acceptForSession" | "cancel" | "decline")[];
+  reason?: string;
   alwaysCovers?: AlwaysCovers | null;
   projectCovers?: AlwaysCovers | null;
-  arguments?: unknown;
-  reason?: string;
   _meta?: unknown;
+  name: string;
+  arguments?: unknown;
 }
 /**
  * `callId` is the id of the item. The answer is `{contentItems, success}`.
@@ -473,16 +473,16 @@ export interface ElicitationParams {
   threadId: string;
   turnId: string;
   itemId: string;
+  startedAtMs?: number;
+  availableDecisions?: ("accept" | "acceptForProject" | "acceptForSession" | "cancel" | "decline")[];
+  reason?: string;
+  _meta?: unknown;
   serverName: string;
   mode: "form" | "url";
   message: string;
   requestedSchema?: unknown;
   url?: string;
   elicitationId?: string;
-  startedAtMs?: number;
-  availableDecisions?: ("accept" | "acceptForProject" | "acceptForSession" | "cancel" | "decline")[];
-  reason?: string;
-  _meta?: unknown;
 }
 export interface BaseBranch {
   type: "baseBranch";
@@ -1188,11 +1188,11 @@ export interface ThreadResumeParams {
   config?: {} | null;
   dynamicTools?: (DynamicTool | DynamicToolNamespace)[] | null;
   _meta?: unknown;
-  threadId: string;
   model?: string | null;
   cwd?: string | null;
   approvalPolicy?: ("always" | "never" | "onRequest" | "unlessTrusted") | null;
   sandbox?: (DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox) | null;
+  threadId: string;
 }
 export interface ThreadListParams {
   cursor?: string | null;
@@ -1215,6 +1215,13 @@ export interface TurnStartParams {
   budgets?: ThreadBudgets | null;
   _meta?: unknown;
   threadId: string;
+  model?: string | null;
+  cwd?: string | null;
+  approvalPolicy?: ("always" | "never" | "onRequest" | "unlessTrusted") | null;
+  sandboxPolicy?: (DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox) | null;
+  config?: {
+    [k: string]: string;
+  } | null;
   /**
    * @minItems 1
    */
@@ -1223,13 +1230,6 @@ export interface TurnStartParams {
     ...(TextInput | ImageInput | LocalImageInput | FileInput)[]
   ];
   outputSchema?: {} | null;
-  model?: string | null;
-  cwd?: string | null;
-  approvalPolicy?: ("always" | "never" | "onRequest" | "unlessTrusted") | null;
-  sandboxPolicy?: (DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox) | null;
-  config?: {
-    [k: string]: string;
-  } | null;
   clientUserMessageId?: string | null;
 }
 export interface TurnInterruptParams {
@@ -1263,12 +1263,12 @@ export interface ThreadForkParams {
   config?: {} | null;
   dynamicTools?: (DynamicTool | DynamicToolNamespace)[] | null;
   _meta?: unknown;
-  threadId: string;
-  lastTurnId?: string | null;
   model?: string | null;
   cwd?: string | null;
   approvalPolicy?: ("always" | "never" | "onRequest" | "unlessTrusted") | null;
   sandbox?: (DangerFullAccess | ReadOnly | WorkspaceWrite | ExternalSandbox) | null;
+  threadId: string;
+  lastTurnId?: string | null;
   worktree?: WorktreeOptions | null;
 }
 export interface ThreadNameSetParams {

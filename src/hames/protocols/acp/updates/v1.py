@@ -1,4 +1,4 @@
-"""The updates of ACP v1.
+"""Session updates of ACP v1, and its answers: what v1 says in another way than v2.
 
 In v1 a list of a tool call is sent as a whole every time. Output of a running tool is therefore sent again when it
 has doubled, so that a long one costs no more than twice its size; clients that understand streamed output in

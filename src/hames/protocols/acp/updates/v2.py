@@ -1,5 +1,8 @@
-"""The updates of ACP v2: messages and tool calls are upserts, output of commands is a stream of a terminal's bytes,
-and the state of a session is told by itself."""
+"""Session updates of ACP v2, and its answers.
+
+Messages and tool calls are upserts, output of commands is a stream of a terminal's bytes, and the state of a session is
+told by itself.
+"""
 
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +15,7 @@ from hames.domain.events import ItemDelta
 from hames.domain.items import CommandExecution, FileUpdate, ItemStatus, McpToolCall, ToolCall, ToolItem, UserMessage
 from hames.domain.json import Json
 from hames.domain.state import Change, ThreadState, Turn
+from hames.protocols.acp import permissions
 from hames.protocols.acp.content import text_content, user_blocks
 from hames.protocols.acp.endings import stop_reason, turn_failure
 from hames.protocols.acp.errors import turn_error_code
@@ -20,12 +24,6 @@ from hames.protocols.acp.messages import v1
 from hames.protocols.acp.messages import v2 as m
 from hames.protocols.acp.options import Option
 from hames.protocols.acp.outbound import COMMANDS, METHODS, Outbound
-from hames.protocols.acp.permissions import (
-    permission_changes,
-    permission_options,
-    permission_reason,
-    permission_title,
-)
 from hames.protocols.acp.tool_calls import git_patch
 
 PLAN = "plan"
@@ -114,14 +112,14 @@ class OutboundV2(Outbound):
                 command=approval.intent.command, cwd=approval.intent.cwd, tool_call_id=approval.item_id
             )
         else:
-            call = self.call_to_permit(state, approval, self.diffs(permission_changes(approval)))
+            call = self.call_to_permit(state, approval, self.diffs(permissions.permission_changes(approval)))
             subject = m.ToolCallPermissionSubject(tool_call=call)
         return m.RequestPermissionRequest(
             session_id=state.id,
-            title=permission_title(approval),
-            description=permission_reason(approval) or None,
+            title=permissions.permission_title(approval),
+            description=permissions.permission_reason(approval) or None,
             subject=subject,
-            options=permission_options(approval),
+            options=permissions.permission_options(approval),
         )
 
     # -- what is said

@@ -9,21 +9,12 @@ from hames.domain.json import Json
 from hames.domain.policy import ApprovalEnd
 from hames.domain.value import Value
 from hames.protocols.flint.items import FileUpdateChange, PlanEntry, ThreadItem
-from hames.protocols.flint.messages.objects import (
-    QueuedPrompt,
-    SandboxPolicy,
-    SpecifiedApprovalPolicy,
-    Thread,
-    ThreadStatus,
-    TokenUsage,
-    Turn,
-    Usage,
-)
+from hames.protocols.flint.messages import objects
 from hames.protocols.flint.wire import Maybe, RequestId, Wire
 
 
 class ThreadStarted(Wire):
-    thread: Thread
+    thread: objects.Thread
 
 
 class ThreadNamed(Wire):
@@ -39,15 +30,15 @@ class ThreadMentioned(Wire):
 
 class ThreadStatusChanged(Wire):
     thread_id: str
-    status: ThreadStatus
+    status: objects.ThreadStatus
 
 
 class ThreadSettings(Wire):
     model: str
     model_provider: str
     cwd: str
-    approval_policy: SpecifiedApprovalPolicy
-    sandbox_policy: SandboxPolicy
+    approval_policy: objects.SpecifiedApprovalPolicy
+    sandbox_policy: objects.SandboxPolicy
     config: dict[str, str]
     approval_mode: Literal["onRequest"] | Maybe = msgspec.UNSET
     """The policy, where the specification has no word for it: `approvalPolicy` has the nearest one then."""
@@ -67,7 +58,7 @@ class InstructionSources(Wire):
 
 class ThreadQueueChanged(Wire):
     thread_id: str
-    queue: list[QueuedPrompt]
+    queue: list[objects.QueuedPrompt]
     held: bool
 
 
@@ -76,15 +67,15 @@ class TokenUsageUpdated(Wire):
 
     thread_id: str
     turn_id: str
-    usage: Usage
-    token_usage: TokenUsage | None = None
+    usage: objects.Usage
+    token_usage: objects.TokenUsage | None = None
 
 
 class TurnChanged(Wire):
     """`turn/started` and `turn/completed`."""
 
     thread_id: str
-    turn: Turn
+    turn: objects.Turn
 
 
 class TurnPlanUpdated(Wire):
@@ -148,59 +139,41 @@ class AlwaysCovers(Wire):
     files: list[str] = []
 
 
-class CommandApprovalParams(Wire):
+class _Question(Wire):
     thread_id: str
     turn_id: str
     item_id: str
-    command: str
-    cwd: str
     started_at_ms: int = 0
-    command_actions: list[Json] = []
     available_decisions: list[ApprovalWord] = []
+    reason: str | Maybe = msgspec.UNSET
+
+
+class _Approval(_Question):
     always_covers: AlwaysCovers | None = None
     project_covers: AlwaysCovers | None = None
-    reason: str | Maybe = msgspec.UNSET
+
+
+class CommandApprovalParams(_Approval, kw_only=True):
+    command: str
+    cwd: str
+    command_actions: list[Json] = []
     host: str | Maybe = msgspec.UNSET
     """The command runs already, and the question is whether it may connect to this host and port."""
 
 
-class FileChangeApprovalParams(Wire):
-    thread_id: str
-    turn_id: str
-    item_id: str
+class FileChangeApprovalParams(_Approval, kw_only=True):
     changes: list[FileUpdateChange]
-    started_at_ms: int = 0
-    available_decisions: list[ApprovalWord] = []
-    always_covers: AlwaysCovers | None = None
-    project_covers: AlwaysCovers | None = None
-    reason: str | Maybe = msgspec.UNSET
 
 
-class McpApprovalParams(Wire):
-    thread_id: str
-    turn_id: str
-    item_id: str
+class McpApprovalParams(_Approval, kw_only=True):
     server: str
     tool: str
-    started_at_ms: int = 0
-    available_decisions: list[ApprovalWord] = []
-    always_covers: AlwaysCovers | None = None
-    project_covers: AlwaysCovers | None = None
     arguments: Json = msgspec.UNSET
-    reason: str | Maybe = msgspec.UNSET
 
 
-class ToolApprovalParams(Wire):
-    thread_id: str
-    turn_id: str
-    item_id: str
+class ToolApprovalParams(_Approval, kw_only=True):
     name: str
-    started_at_ms: int = 0
-    available_decisions: list[ApprovalWord] = []
-    always_covers: AlwaysCovers | None = None
-    project_covers: AlwaysCovers | None = None
     arguments: Json = msgspec.UNSET
-    reason: str | Maybe = msgspec.UNSET
 
 
 class ApprovalResponse(Wire):
@@ -210,22 +183,16 @@ class ApprovalResponse(Wire):
 ElicitationWord = Literal["accept", "decline", "cancel"]
 
 
-class ElicitationParams(Wire):
+class ElicitationParams(_Question, kw_only=True):
     """A question of an MCP server to a person: a form (`requestedSchema`), or an address to visit (`url`), which
     Hames never opens."""
 
-    thread_id: str
-    turn_id: str
-    item_id: str
     server_name: str
     mode: Literal["form", "url"]
     message: str
     requested_schema: Json = msgspec.UNSET
     url: str | Maybe = msgspec.UNSET
     elicitation_id: str | Maybe = msgspec.UNSET
-    started_at_ms: int = 0
-    available_decisions: list[ApprovalWord] = []
-    reason: str | Maybe = msgspec.UNSET
 
 
 class ElicitationResponse(Wire):

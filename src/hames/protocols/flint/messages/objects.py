@@ -1,4 +1,4 @@
-"""What is said in flint: parameters, results and notifications, typed once for server and client.
+"""Objects of flint that several messages carry: threads, turns, models, options, policies, token counts.
 
 A member with a default that is not `UNSET` is ours, beside the specification: we always send it, and our client
 does without it when another server does not.

@@ -7,19 +7,8 @@ import msgspec
 from hames.domain.json import Json
 from hames.domain.policy import ApprovalPolicy
 from hames.protocols.flint.items import ThreadItem
+from hames.protocols.flint.messages import objects
 from hames.protocols.flint.messages.client import ClientSettings, ThreadConfig
-from hames.protocols.flint.messages.objects import (
-    ConfigOption,
-    Inputs,
-    Limit,
-    Model,
-    QueuedPrompt,
-    SandboxPolicy,
-    SpecifiedApprovalPolicy,
-    Thread,
-    TokenUsage,
-    Turn,
-)
 from hames.protocols.flint.messages.worktrees import WorktreeOptions
 from hames.protocols.flint.wire import Maybe, Wire
 
@@ -68,52 +57,47 @@ class InitializeResult(Wire):
     platform_os: str = ""
 
 
-class ThreadStartParams(ThreadConfig, kw_only=True):
+class _OpensThread(ThreadConfig, kw_only=True):
     model: str | None = None
     cwd: str | None = None
     approval_policy: ApprovalPolicy | None = None
-    sandbox: SandboxPolicy | None = None
+    sandbox: objects.SandboxPolicy | None = None
+
+
+class ThreadStartParams(_OpensThread, kw_only=True):
     worktree: WorktreeOptions | None = None
 
 
-class ThreadResumeParams(ThreadConfig, kw_only=True):
+class ThreadResumeParams(_OpensThread, kw_only=True):
     thread_id: str
-    model: str | None = None
-    cwd: str | None = None
-    approval_policy: ApprovalPolicy | None = None
-    sandbox: SandboxPolicy | None = None
 
 
-class ThreadForkParams(ThreadConfig, kw_only=True):
+class ThreadForkParams(_OpensThread, kw_only=True):
     """`lastTurnId` is the last turn that the fork contains; without it the fork contains all."""
 
     thread_id: str
     last_turn_id: str | None = None
-    model: str | None = None
-    cwd: str | None = None
-    approval_policy: ApprovalPolicy | None = None
-    sandbox: SandboxPolicy | None = None
     worktree: WorktreeOptions | None = None
 
 
 class ThreadOpened(Wire):
     """The result of `thread/start`, `thread/resume` and `thread/fork`."""
 
-    thread: Thread
+    thread: objects.Thread
     model_provider: str = ""
     model: str = ""
     cwd: str = ""
-    approval_policy: SpecifiedApprovalPolicy | None = None
+    approval_policy: objects.SpecifiedApprovalPolicy | None = None
     approvals_reviewer: Literal["user"] = "user"
-    sandbox: SandboxPolicy | None = None
-    token_usage: TokenUsage | Maybe = msgspec.UNSET
+    sandbox: objects.SandboxPolicy | None = None
+    token_usage: objects.TokenUsage | Maybe = msgspec.UNSET
     """What the thread has used so far, if it has a past."""
     approval_mode: Literal["onRequest"] | Maybe = msgspec.UNSET
     """The policy, where the specification has no word for it: `approvalPolicy` has the nearest one then."""
 
 
 class ThreadResult(Wire):
-    thread: Thread
+    thread: objects.Thread
 
 
 class ThreadIdParams(Wire):
@@ -127,13 +111,13 @@ class ThreadReadParams(Wire):
 
 class ThreadListParams(Wire):
     cursor: str | None = None
-    limit: Limit | None = None
+    limit: objects.Limit | None = None
     archived: bool | None = None
     search_term: str | None = None
 
 
 class ThreadListResult(Wire):
-    data: list[Thread]
+    data: list[objects.Thread]
     next_cursor: str | Maybe = msgspec.UNSET
 
 
@@ -147,19 +131,19 @@ class ThreadSettingsUpdateParams(ClientSettings, kw_only=True):
     model: str | None = None
     cwd: str | None = None
     approval_policy: ApprovalPolicy | None = None
-    sandbox_policy: SandboxPolicy | None = None
+    sandbox_policy: objects.SandboxPolicy | None = None
     config: dict[str, str] | None = None
 
 
 class ThreadTurnsListParams(Wire):
     thread_id: str
     cursor: str | None = None
-    limit: Limit | None = None
+    limit: objects.Limit | None = None
     sort_direction: Literal["asc", "desc"] | None = None
 
 
 class TurnsPage(Wire):
-    data: list[Turn]
+    data: list[objects.Turn]
     next_cursor: str | None
     backwards_cursor: str | None
 
@@ -190,7 +174,7 @@ class ThreadUnsubscribeResult(Wire):
 
 class ThreadQueueAddParams(Wire):
     thread_id: str
-    input: Inputs
+    input: objects.Inputs
     output_schema: dict[str, Json] | None = None
     client_user_message_id: str | None = None
 
@@ -198,8 +182,8 @@ class ThreadQueueAddParams(Wire):
 class ThreadQueueAddResult(Wire):
     """`queued` if the prompt waits, `turn` if its turn has started."""
 
-    queued: QueuedPrompt | None = None
-    turn: Turn | None = None
+    queued: objects.QueuedPrompt | None = None
+    turn: objects.Turn | None = None
 
 
 class ThreadQueueDeleteParams(Wire):
@@ -208,31 +192,25 @@ class ThreadQueueDeleteParams(Wire):
 
 
 class ThreadQueueListResult(Wire):
-    data: list[QueuedPrompt]
+    data: list[objects.QueuedPrompt]
     held: bool
 
 
-class TurnStartParams(ClientSettings, kw_only=True):
+class TurnStartParams(ThreadSettingsUpdateParams, kw_only=True):
     """`outputSchema` is the JSON Schema that the final answer has to match."""
 
-    thread_id: str
-    input: Inputs
+    input: objects.Inputs
     output_schema: dict[str, Json] | None = None
-    model: str | None = None
-    cwd: str | None = None
-    approval_policy: ApprovalPolicy | None = None
-    sandbox_policy: SandboxPolicy | None = None
-    config: dict[str, str] | None = None
     client_user_message_id: str | None = None
 
 
 class TurnResult(Wire):
-    turn: Turn
+    turn: objects.Turn
 
 
 class TurnSteerParams(Wire):
     thread_id: str
-    input: Inputs
+    input: objects.Inputs
     expected_turn_id: str | None = None
 
 
@@ -272,17 +250,17 @@ class ReviewStartParams(Wire):
 
 
 class ReviewStartResult(Wire):
-    turn: Turn
+    turn: objects.Turn
     review_thread_id: str
 
 
 class ModelListParams(Wire):
-    limit: Limit | None = None
+    limit: objects.Limit | None = None
     include_hidden: bool | None = None
 
 
 class ModelListResult(Wire):
-    data: list[Model]
+    data: list[objects.Model]
 
 
 class ConfigListParams(Wire):
@@ -298,15 +276,15 @@ class ConfigSetParams(Wire):
 
 
 class ConfigOptions(Wire):
-    options: list[ConfigOption]
+    options: list[objects.ConfigOption]
 
 
 class ConfigReadResult(Wire):
     model: str
     cwd: str
-    approval_policy: SpecifiedApprovalPolicy
-    sandbox_policy: SandboxPolicy
-    options: list[ConfigOption]
+    approval_policy: objects.SpecifiedApprovalPolicy
+    sandbox_policy: objects.SandboxPolicy
+    options: list[objects.ConfigOption]
     approval_mode: Literal["onRequest"] | Maybe = msgspec.UNSET
     """The policy, where the specification has no word for it: `approvalPolicy` has the nearest one then."""
 
@@ -346,7 +324,7 @@ class McpServerStatusListParams(Wire):
 
     thread_id: str | None = None
     cursor: str | None = None
-    limit: Limit | None = None
+    limit: objects.Limit | None = None
     detail: str | None = None
 
 

@@ -18,7 +18,6 @@ from hames.domain.rules import (
     host_of,
     in_doubt,
     pattern_words,
-    shown_rule,
     strictest,
 )
 from hames.sandbox.trust.commands.command_line import WorkspaceJudge, follow
@@ -241,8 +240,3 @@ class _AllowingJudge(WorkspaceJudge):
 def _cut(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
-
-
-def explained(verdict: RuleVerdict) -> str:
-    """The rule that decided, for people; empty: none did."""
-    return shown_rule(verdict.rule) if verdict.rule is not None else ""
