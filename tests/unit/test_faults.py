@@ -10,7 +10,7 @@ import pytest
 
 from hames.core.watcher import Watcher
 from hames.domain.approvals import UseTool
-from hames.domain.commands import CreateThread, InterruptTurn, ReadThread, ResolveApproval, StartTurn
+from hames.domain.commands import CreateThread, InterruptTurn, ReadThread, RenameThread, ResolveApproval, StartTurn
 from hames.domain.errors import Misconfigured, StorageFailed, ThreadReadOnly
 from hames.domain.events import Event, ItemCompleted, ItemDelta, ItemStarted, Noticed, TurnEnded
 from hames.domain.items import AgentMessage, TextInput
@@ -195,6 +195,24 @@ async def test_a_turn_that_waits_for_room_can_be_interrupted(tmp_path: Path, nth
         assert isinstance((await turn_end(watcher))[-1].record.event, TurnEnded)
         disk.kind = ""
         here = await the_engine.execute(ReadThread(thread_id=thread.id))
+    async with engine(ScriptedModel(), store=store(tmp_path)) as again:
+        assert await again.execute(ReadThread(thread_id=thread.id)) == here
+
+
+async def test_a_command_is_taken_as_soon_as_there_is_room_although_a_turn_still_waits(tmp_path: Path) -> None:
+    disk = Faulty()
+    model = ScriptedModel([say("one"), call("echo", x=1)], [say("two")])
+    async with engine(model, store=store(tmp_path, disk)) as the_engine:
+        thread = await created(the_engine)
+        watcher = await the_engine.watch(thread.id)
+        disk.kind, disk.countdown, disk.for_ever, disk.error = "write", 3, True, errno.ENOSPC
+        await started(the_engine, thread.id)
+        assert not isinstance((await until_full_or_over(watcher))[-1], TurnEnded)
+        disk.kind = ""
+        await the_engine.execute(RenameThread(thread_id=thread.id, title="a name"))
+        assert (await turn_end(watcher))[-1].after.turns[-1].status == "completed"
+        here = await the_engine.execute(ReadThread(thread_id=thread.id))
+        assert isinstance(here, ThreadState) and here.title == "a name"
     async with engine(ScriptedModel(), store=store(tmp_path)) as again:
         assert await again.execute(ReadThread(thread_id=thread.id)) == here
 

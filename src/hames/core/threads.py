@@ -275,7 +275,7 @@ class Threads:
 
     async def writable(self, thread_id: ThreadId) -> LoadedThread:
         loaded = await self.open(thread_id)
-        if loaded.thread.failure is not None and not loaded.busy:
+        if loaded.thread.failure is not None:
             with suppress(errors.StorageFailed):
                 await loaded.thread.write_unstored()
         if loaded.thread.failure is not None:

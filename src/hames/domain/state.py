@@ -176,7 +176,12 @@ def blank(thread_id: ThreadId, *, foreign: bool = False) -> ThreadState:
 def apply(state: ThreadState, record: events.Record) -> ThreadState:
     event = record.event
     if isinstance(event, events.ItemDelta):  # first, because a token is by far the most frequent event
-        return _streamed(state, record, event)
+        return _in_turn(
+            state,
+            record,
+            event.turn_id,
+            lambda turn: _with_item(turn, event.item_id, lambda item: extended(item, event.stream, event.text)),
+        )
     match event:
         case events.ThreadCreated():
             return replace(
@@ -328,13 +333,6 @@ def _shortens(state: ThreadState, item: Item) -> bool:
 def _with_context(turn: Turn, event: events.ContextAdded) -> Turn:
     added = AddedContext(step=event.step, position=len(turn.items), text=event.text)
     return replace(turn, context=(*turn.context, added))
-
-
-def _streamed(state: ThreadState, record: events.Record, delta: events.ItemDelta) -> ThreadState:
-    def longer(item: Item) -> Item:
-        return extended(item, delta.stream, delta.text)
-
-    return _in_turn(state, record, delta.turn_id, lambda turn: _with_item(turn, delta.item_id, longer))
 
 
 def _completed(turn: Turn, item: Item) -> Turn:
