@@ -66,7 +66,7 @@ prove: setup ## damage logs, fail disks, cut the power and kill, thousands of ti
 
 test-scale: setup ## test threads in PostgreSQL for longer: servers and nodes killed many times, the fence in many orders
 	@scripts/system.sh pgbouncer systemd-analyze openssl
-	HAMES_THREADS=$${HAMES_THREADS:-10000} $(PYTEST) tests/contract/test_store.py tests/property/test_postgres_fence.py tests/integration/test_postgres_store.py \
+	HAMES_THREADS=$${HAMES_THREADS:-10000} $(PYTEST) --timeout 3600 tests/contract/test_store.py tests/property/test_postgres_fence.py tests/integration/test_postgres_store.py \
 		tests/integration/test_shared_servers.py tests/scale
 	$(PYTEST) tests/protocol -k gateway
 	$(BIN)/python scripts/prove_nodes.py --kills $${HAMES_KILLS:-400}

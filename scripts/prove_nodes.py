@@ -250,7 +250,7 @@ class Proof:
         """Workers none of whose turns has lost two nodes already: the third death ends a turn, by rule."""
         running = json.loads(
             self.cluster.psql(
-                "select coalesce(json_agg(json_build_array(n.name, t.id)), '[]') from hames.node n"
+                "select coalesce(json_agg(json_build_array(n.name, t.id, t.deaths)), '[]') from hames.node n"
                 " join hames.thread t on t.owner = n.id where t.running",
                 database=self.database,
             )
@@ -260,8 +260,8 @@ class Proof:
             for lane in self.lanes
             if lane.state is not None and lane.state.running is not None
         }
-        spent = {name for name, thread in running if crashes.get(thread, 0) >= 1}
-        busy = {name for name, _ in running}
+        spent = {name for name, thread, deaths in running if deaths or crashes.get(thread, 0) >= 1}
+        busy = {name for name, _, _ in running}
         return [name for name in self.workers.pids if name in busy and name not in spent]
 
     async def check(self) -> list[str]:

@@ -162,7 +162,7 @@ async def test_records_are_kept_once_though_connections_are_lost_all_the_time(st
     log = await store.create(HERE)
     killer = await connect(database, "killer")
     told: list[int] = []
-    cut = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'hames'"
+    cut = "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'hames %'"
     for seq in range(1, 41, 2):
         log.jot(piece(seq, "text"), lambda seq=seq: told.append(seq))
         async with anyio.create_task_group() as tasks:

@@ -151,7 +151,8 @@ class Crew:
         texts = [item.text for item in items if isinstance(item, AgentMessage)]
         assert texts == ["Let me look.", "All done."]
         [asked] = [item for item in items if isinstance(item, ToolCall)]
-        assert asked.status == "interrupted" or len(self.counted.runs) == 1, "it is said to have run, and did not"
+        runs = {"completed": (1,), "skipped": (0,), "interrupted": (0, 1)}[asked.status]
+        assert len(self.counted.runs) in runs, f"it ran {len(self.counted.runs)} times and is said to be {asked.status}"
 
 
 async def one_point(

@@ -163,7 +163,8 @@ class NodeWork:
             found: list[ThreadId] = []
             if free > 0 and self._clock.monotonic() - self._renewed < self.nodes.lease_s * SAFE:
                 try:
-                    found = await self.nodes.claim(free, [*self._threads.loaded, *self._opening])
+                    held = [*self._threads.loaded, *self._threads.opening, *self._opening]
+                    found = await self.nodes.claim(free, held)
                 except StorageFailed as problem:
                     log.warning("threads.not_claimed", extra={"node": self.nodes.name, "error": str(problem)})
             for thread_id in found:

@@ -258,6 +258,11 @@ class Threads:
                 raise
             return self._touch(loaded)
 
+    @property
+    def opening(self) -> list[ThreadId]:
+        """Threads that are about to be loaded."""
+        return list(self._opening_each)
+
     def _load(self, thread: Thread) -> LoadedThread:
         loaded = LoadedThread(thread)
         thread.on_lost = lambda: self.on_lost(loaded)

@@ -76,6 +76,13 @@ update hames.thread t set told_waiting = false, {take("$1")}
 from taken where t.id = taken.id returning t.id
 """
 """It starts at the few rows that can be meant (dead nodes, letters, due times), never at all threads."""
+END_SESSIONS: Final = """
+select pg_terminate_backend(a.pid) from hames.node n
+join pg_stat_activity a on a.application_name = left('hames ' || n.id, 63)
+where n.until < now() and a.usename = current_user and a.state <> 'idle' and a.wait_event = 'ClientRead'
+"""
+"""A node that was lost in the middle of sending a statement leaves the rows of its threads locked until the database
+notices, which may take hours: nobody could claim them."""
 PUT_BACK: Final = "update hames.thread set owner = null where id = $1 and owner = $2"
 DISPLACED: Final = f"""
 with dead as materialized (
@@ -197,6 +204,7 @@ class PostgresNodes:
     async def claim(self, limit: int, held: Collection[ThreadId]) -> list[ThreadId]:
         now = time.monotonic()
         self._skipped = {thread: until for thread, until in self._skipped.items() if until > now}
+        await self._store.connections.execute(END_SESSIONS)
         wanted = self.id, limit, list(held), self._store.places, FORMAT, list(self._skipped)
         rows = await self._store.connections.fetch(CLAIM, *wanted)
         self._claimed += len(rows)

@@ -109,6 +109,7 @@ class PostgresStore:
         self.connections = Connections(address)
         self.hints = Hints(self.connections.connect, notifies=notifies)
         self.lease = Lease(self.connections, name=name, seconds=lease_seconds, renew=renew_seconds)
+        self.connections.name = f"hames {self.lease.node_id}"
         self.facts = Lane(self.connections.connect, self._changed, self._fenced, commit="")
         self.text = Lane(self.connections.connect, self._changed, self._fenced, commit="off")
         self.fenced_listeners: list[Callable[[ThreadId], None]] = []
