@@ -1,8 +1,8 @@
 """No path leads past a deny rule or plan mode: other hands than our own tools, and every client's ways.
 
 Paths: tools of MCP servers and of clients, agents of ACP (their terminals and files), Codex, clients that change modes
-and answer "always" over their own protocols, forks, restarts in the middle of a question. `test_trust_stories` has our own
-tools, `tests/unit/test_budgets.py` the budgets.
+and answer "always" over their own protocols, forks, restarts in the middle of a question. `test_trust_stories` has our
+own tools, `test_budget_stories` the budgets.
 """
 
 import os

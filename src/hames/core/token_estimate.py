@@ -87,6 +87,11 @@ class ContextGauge:
         self._asked_chars = self.fixed_chars + messages_size(messages)
         self._replied = False
 
+    @property
+    def asked_tokens(self) -> int:
+        """An estimate for the last request."""
+        return round(self._asked_chars / self.chars_per_token)
+
     def replied(self, input_tokens: int) -> None:
         """Called with the service's own count of the tokens of that request."""
         if input_tokens > 0:
