@@ -188,10 +188,10 @@ async def _summary(turn: LoopTurn, item: Compaction, history: tuple[Message, ...
                 elif isinstance(event, UsageSeen):
                     usage = event.usage
     finally:
-        spent.append(usage)
-        if turn.budget is not None and usage == Usage() and text:
+        if turn.budget is not None and usage == Usage() and text:  # it was cut off: an estimate
             asked = messages_size(history) + len(turn.system) + len(text)
-            turn.budget.estimate(turn.card.id, Usage(input_tokens=round(asked / turn.gauge.chars_per_token)))
+            usage = Usage(input_tokens=round(asked / turn.gauge.chars_per_token))
+        spent.append(usage)
     return text
 
 

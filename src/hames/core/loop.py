@@ -323,14 +323,14 @@ async def _call(turn: LoopTurn, reply: ModelReply, call: Call) -> None:
 
 
 def _cost(turn: LoopTurn, reply: ModelReply) -> list[TurnEvent]:
-    """What a reply cost, to be told once. What the service did not say of it is estimated, for budgets alone."""
+    """What a reply cost, to be told once. Where a budget counts it, what the service did not say is estimated."""
     seen, reply.usage = reply.usage, None
-    told = seen or Usage()
-    if turn.budget is not None and reply.anything and not reply.counted:
-        asked = 0 if told.context_tokens > told.output_tokens else turn.gauge.asked_tokens
-        said = max(0, round(reply.text_chars / turn.gauge.chars_per_token) - told.output_tokens)
-        if told == Usage() or reply.ended is None:
-            turn.budget.estimate(turn.card.id, Usage(input_tokens=asked, output_tokens=said))
+    is_told_whole = seen is not None and seen != Usage() and reply.ended is not None
+    if turn.budget is not None and reply.anything and not reply.counted and not is_told_whole:
+        told = seen or Usage()
+        said = max(told.output_tokens, round(reply.text_chars / turn.gauge.chars_per_token))
+        asked = turn.gauge.asked_tokens if told.context_tokens == told.output_tokens else told.input_tokens
+        seen = replace(told, input_tokens=asked, output_tokens=said)
     reply.counted = True
     return [] if seen is None else [UsageReported(turn_id=turn.turn_id, model=turn.card.id, usage=seen)]
 

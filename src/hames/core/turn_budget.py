@@ -15,6 +15,7 @@ from anyio import to_thread
 from msgspec.structs import replace
 
 from hames.core.engine_rules import EngineRules
+from hames.core.loaded import ThreadBudget
 from hames.domain.approvals import Elicit
 from hames.domain.budgets import (
     SCOPES,
@@ -36,13 +37,11 @@ from hames.domain.continuing import last_step
 from hames.domain.errors import BudgetReached, UnknownModel
 from hames.domain.events import ContextAdded, ItemCompleted, ItemStarted, Noticed
 from hames.domain.forms import HARNESS
-from hames.domain.ids import TurnId
 from hames.domain.items import TextInput, UserMessage
 from hames.domain.models import Price
 from hames.domain.servers import ServerStatus
 from hames.domain.situation import note
 from hames.domain.state import ThreadState, Turn
-from hames.domain.usage import Usage
 from hames.ports import Ability, AgentThread, Clock, DaySpending, Models, Prompt, Task, TurnHandle
 
 GO_ON = "Go on with the task where you were stopped."
@@ -50,18 +49,6 @@ FINISH = "Finish what matters most, and say what is left."
 
 LOOK_AGAIN_S = 30.0
 """How often it is looked whether minutes are used up: other processes use those of the day."""
-
-
-class ThreadBudget:
-    """What the budgets of a thread remember beside its log, while it is loaded."""
-
-    def __init__(self) -> None:
-        self.raised: dict[tuple[BudgetScope, BudgetMeasure], float] = {}
-        """By how much people raised the limits."""
-        self.unreported: dict[TurnId, dict[str, Usage]] = {}
-        """Estimates for replies that were cut off before the service said what they cost: by turn and model."""
-        self.requests: dict[TurnId, int] = {}
-        """How often our own loop asked a model in each turn, also in vain."""
 
 
 class TurnBudget:
@@ -191,12 +178,6 @@ class TurnBudget:
         if self.stop is not None and self._used_up() is not None:
             self.stop()
 
-    def estimate(self, model: str, usage: Usage) -> None:
-        """Tokens of a reply that was cut off before the service reported them."""
-        turns = self._memory.unreported
-        spent = turns.setdefault(self._handle.turn_id, {})
-        spent[model] = spent.get(model, Usage()) + usage
-
     def spent(self) -> dict[BudgetScope, Spending]:
         """So far, by scope. Pure but for the clock: everything else is in the log."""
         state, now = self._handle.state, self._of_turn()
@@ -210,8 +191,7 @@ class TurnBudget:
         assert running is not None
         minutes = (self._clock.monotonic() - self._started - self._waited()) / 60
         steps = max(running.replies, self._handle.step, self._requests)
-        reported = spending(running.spent, self._price_of, minutes=max(0.0, minutes), steps=steps)
-        return reported + _unreported(running.id, self._memory, self._price_of)
+        return spending(running.spent, self._price_of, minutes=max(0.0, minutes), steps=steps)
 
     def _earlier(self, state: ThreadState) -> Spending:
         earlier = (turn for turn in state.turns if turn.id != self._handle.turn_id)
@@ -326,12 +306,7 @@ def _price_of(models: Models, model: str) -> Price | None:
 def _of_ended(turn: Turn, memory: ThreadBudget, price_of: Callable[[str], Price | None]) -> Spending:
     took = (turn.ended_at_ms or turn.started_at_ms) - turn.started_at_ms - turn.waited_ms
     steps = max(turn.replies, last_step(turn), memory.requests.get(turn.id, 0))
-    reported = spending(turn.spent, price_of, minutes=max(0, took) / 60_000, steps=steps)
-    return reported + _unreported(turn.id, memory, price_of)
-
-
-def _unreported(turn_id: TurnId, memory: ThreadBudget, price_of: Callable[[str], Price | None]) -> Spending:
-    return spending(memory.unreported.get(turn_id, {}), price_of, minutes=0.0, steps=0)
+    return spending(turn.spent, price_of, minutes=max(0, took) / 60_000, steps=steps)
 
 
 class BudgetedAgent:
