@@ -86,7 +86,7 @@ def test_a_copy_of_a_thread_takes_the_files_along_and_is_kept_or_dropped_by_its_
         terminal.presses("Down", "Down", "Enter")
         terminal.shows("Type copy to delete it")
         sends(terminal, typed)
-        terminal.shows("Nothing was deleted" if not gone else "deleted", without="Type copy")
+        terminal.shows("Nothing was deleted" if not gone else "were deleted", without="Type copy")
         assert tree.exists() != gone
     assert (shop / "draft.txt").read_text() == "not committed\n"
     assert "hames/copy" not in git(shop, "branch")
