@@ -17,7 +17,6 @@ from typing import Any
 KIND, TELLS, FILE = sys.argv[-3:]
 STOP = {"session/cancel", "turn/interrupt"}
 IDS = {"threadId": "t", "turnId": "u"}
-USED = 0
 INPUT = sys.stdin.buffer
 
 
@@ -42,14 +41,13 @@ def is_told_to_stop() -> bool:
 
 
 def reply(number: int, session: str) -> None:
-    global USED  # noqa: PLW0603
     time.sleep(0.1)
-    USED += 100
+    used = 100 * (number + 1)
     with Path(FILE).open("a") as file:
         file.write(f"{number}\n")
     if KIND == "acp":
         update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": f"reply {number}"}}
-        told = {"sessionUpdate": "usage_update", "used": USED, "size": 10**6}
+        told = {"sessionUpdate": "usage_update", "used": used, "size": 10**6}
         call = {"sessionUpdate": "tool_call", "toolCallId": f"c{number}", "title": "Look", "kind": "read"}
         for one in (update, *([told] if TELLS == "window" else []), {**call, "status": "completed"}):
             send(method="session/update", params={"sessionId": session, "update": one})
@@ -59,7 +57,7 @@ def reply(number: int, session: str) -> None:
     send(method="item/completed", params={**IDS, "item": item})
     if TELLS == "window":
         last = {"inputTokens": 60, "cachedInputTokens": 0, "outputTokens": 40, "totalTokens": 100}
-        usage = {"last": last, "total": {**last, "totalTokens": USED}}
+        usage = {"last": last, "total": {**last, "totalTokens": used}}
         send(method="thread/tokenUsage/updated", params={**IDS, "tokenUsage": usage})
 
 

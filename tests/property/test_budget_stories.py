@@ -286,12 +286,12 @@ async def minutes_story(draw: random.Random, folder: Path, what: str = "") -> No
     """The time is up while something runs that takes a minute and more."""
     what, workspace = what or draw.choice(sorted(SLOW)), make_world(folder)
     world = World(draw.choice(("turn", "thread", "day")), "minutes", SECONDS / 60, agrees=draw.randrange(2))
-    model = ScriptedModel(*([[say("done")]] if what == "summary" else []), SLOW[what], *([say("done")] * 3))
+    model = ScriptedModel(*([[say("done")]] if what == "summary" else []), SLOW[what], *([[say("done")]] * 3))
     tool = {"type": "function", "name": "act", "description": "Acts", "inputSchema": {"type": "object"}}
     policy = "onRequest" if world.agrees else draw.choice(("never", "onRequest"))
     more = world.toml + MCP
     async with (
-        house(workspace, model, (), more=more, models=OneModel(model, CARD)) as engine,  # type: ignore[arg-type]
+        house(workspace, model, (), more=more, models=OneModel(model, CARD)) as engine,
         talking(engine, "test") as flint,
     ):
         thread = ThreadId(await flint.start(cwd=str(workspace), approvalPolicy=policy, dynamicTools=[tool]))
