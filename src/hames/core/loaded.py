@@ -4,10 +4,9 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from hames.core.engine_rules import ThreadBudget
 from hames.core.thread import Thread
-from hames.domain.budgets import BudgetMeasure, BudgetScope
 from hames.domain.events import Noticed
-from hames.domain.ids import TurnId
 from hames.domain.project_notes import Note
 from hames.domain.value import Value
 from hames.ports import AgentThread, ProcessTable
@@ -24,16 +23,6 @@ class NotesOf(Value):
 
     cwd: str
     notes: tuple[Note, ...]
-
-
-class ThreadBudget:
-    """What the budgets of a thread remember beside its log, while it is loaded."""
-
-    def __init__(self) -> None:
-        self.raised: dict[tuple[BudgetScope, BudgetMeasure], float] = {}
-        """By how much people raised the limits."""
-        self.requests: dict[TurnId, int] = {}
-        """How often our own loop asked a model in each turn, also in vain."""
 
 
 class LoadedThread:

@@ -8,13 +8,13 @@ or a call as well: `limited` watches the time.
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import anyio
 from anyio import to_thread
 from msgspec.structs import replace
 
-from hames.core.engine_rules import EngineRules
+from hames.core.engine_rules import EngineRules, ThreadBudget
 from hames.domain.approvals import Elicit
 from hames.domain.budgets import (
     SCOPES,
@@ -43,9 +43,6 @@ from hames.domain.situation import note
 from hames.domain.state import ThreadState, Turn
 from hames.ports import Ability, AgentThread, Clock, DaySpending, Models, Prompt, Task, TurnHandle
 
-if TYPE_CHECKING:
-    from hames.core.loaded import ThreadBudget
-
 GO_ON = "Go on with the task where you were stopped."
 FINISH = "Finish what matters most, and say what is left."
 
@@ -64,7 +61,7 @@ class TurnBudget:
         price_of: Callable[[str], Price | None],
         clock: Clock,
         waited: Callable[[], float],
-        memory: "ThreadBudget",
+        memory: ThreadBudget,
         day: DaySpending | None,
         worked_before_s: float = 0.0,
     ) -> None:
@@ -265,7 +262,7 @@ class BudgetedTurn(TurnHandle, Protocol):
     def waited(self) -> float: ...
 
 
-def turn_budget(turn: BudgetedTurn, rules: EngineRules, models: Models, memory: "ThreadBudget") -> TurnBudget | None:
+def turn_budget(turn: BudgetedTurn, rules: EngineRules, models: Models, memory: ThreadBudget) -> TurnBudget | None:
     """None: nothing is limited."""
     budgets = tightest(rules.budgets, turn.settings.budgets)
     if not budgets:
@@ -288,7 +285,7 @@ async def within(budget: TurnBudget | None, work: Callable[[], Awaitable[str]]) 
 
 
 def used_of_budgets(
-    rules: EngineRules, models: Models, state: ThreadState, memory: "ThreadBudget", running: TurnBudget | None
+    rules: EngineRules, models: Models, state: ThreadState, memory: ThreadBudget, running: TurnBudget | None
 ) -> tuple[str, ...]:
     """For people: how much of each budget is used. The day is known only while a turn runs."""
     budgets = tightest(rules.budgets, state.settings.budgets)
@@ -305,7 +302,7 @@ def _price_of(models: Models, model: str) -> Price | None:
     return None
 
 
-def _of_ended(turn: Turn, memory: "ThreadBudget", price_of: Callable[[str], Price | None]) -> Spending:
+def _of_ended(turn: Turn, memory: ThreadBudget, price_of: Callable[[str], Price | None]) -> Spending:
     took = (turn.ended_at_ms or turn.started_at_ms) - turn.started_at_ms - turn.waited_ms
     steps = max(turn.replies, last_step(turn), memory.requests.get(turn.id, 0))
     return spending(turn.spent, price_of, minutes=max(0, took) / 60_000, steps=steps)
