@@ -104,7 +104,7 @@ def in_thread(rules: Sequence[Rule], workspace: Path) -> tuple[Rule, ...]:
 @asynccontextmanager
 async def house(
     workspace: Path,
-    model: TryingModel,
+    model: ScriptedModel,
     rules: Sequence[Rule],
     *,
     more: str = "",

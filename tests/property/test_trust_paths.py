@@ -2,7 +2,7 @@
 
 Paths: tools of MCP servers and of clients, agents of ACP (their terminals and files), Codex, clients that change modes
 and answer "always" over their own protocols, forks, restarts in the middle of a question. `test_trust_stories` has our
-own tools, `tests/unit/test_budgets.py` the budgets.
+own tools, `test_budget_stories` the budgets.
 """
 
 import os
@@ -189,16 +189,18 @@ async def codex_story(draw: random.Random, folder: Path) -> None:
 # -- deny rules, every client's way to change a thread
 
 
+PATCH = "*** Begin Patch\n*** Update File: uv.lock\n@@\n-locked\n+changed\n*** End Patch"
+
+
 def certain(draw: random.Random) -> tuple[str, dict[str, Any]]:
     """What a rule denies for certain, so that a person who says yes to everything changes nothing."""
-    patch = "*** Begin Patch\n*** Update File: uv.lock\n@@\n-locked\n+changed\n*** End Patch"
     return draw.choice(
         (
             shell(command=draw.choice(TOUCHES)),
             shell(command=draw.choice(TOUCHES), unsandboxed=True, justification="I must"),
             ("read", {"path": draw.choice(("secrets/key.txt", "link"))}),
             ("write", {"path": "uv.lock", "content": "changed"}),
-            ("patch", {"patch": patch}),
+            ("patch", {"patch": PATCH}),
             ("grep", {"pattern": "canary", "path": "."}),
         )
     )
@@ -316,7 +318,7 @@ async def client_story(draw: random.Random, folder: Path, client: str = "") -> N
 async def restart_story(draw: random.Random, folder: Path) -> None:
     """The process stops in the middle of a question. Before the next one starts, a rule denies what was asked about."""
     workspace, model = make_world(folder), TryingModel()
-    action = draw.choice((shell(command=draw.choice(TOUCHES)), ("write", {"path": "uv.lock", "content": "changed"})))
+    action = draw.choice((shell(command=draw.choice(TOUCHES)), ("patch", {"patch": PATCH})))
     given = Overrides(approval_policy="always", sandbox=draw.choice(SANDBOXES), after_crash="go_on")
     model.add([call(action[0], **action[1])])
     async with house(workspace, model, (), leaves_turns=True) as opened:

@@ -14,9 +14,18 @@ from hames.ports import Place, Report, Tool
 from hames.testing.fakes.model import ScriptedModel, call, say
 from hames.tools.project_notes import WorkspaceNotes
 from hames.tui.modes import POLICIES
+from reason_rows import ROWS
 from support import ASKING, BROKEN, ECHO, engine
 
 SKIPPED = "skipped: an earlier call of the same reply failed"
+
+
+@pytest.mark.parametrize("row", ROWS)
+async def test_a_reason_is_on_the_screen_without_unfolding_anything(row: str) -> None:
+    make, words = ROWS[row]
+    async with make() as made, staged(made, size=(220, 40)) as stage:
+        await stage.says("go")
+        await stage.until(lambda: " ".join(words.split()) in " ".join(stage.screen().replace("│", " ").split()), words)
 
 
 async def test_a_failed_tool_shows_its_reason_folded_and_the_calls_after_it_are_skipped() -> None:

@@ -1,15 +1,15 @@
 """Why something did not happen reaches every face: each reason in a row, each protocol and command line in a column."""
 
 import io
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
 import msgspec
 import pytest
-from msgspec.structs import replace
 
+from acp_support import Desk
 from flint_support import wired
 from hames.cli.output.json_lines import JsonLinesView
 from hames.cli.output.terminal import Ending, TerminalView
@@ -18,14 +18,7 @@ from hames.client.appserver import events as agent_events
 from hames.client.appserver.client import AppServerClient
 from hames.core.engine import Engine
 from hames.core.watcher import Watcher
-from hames.domain.approvals import RunCommand
-from hames.domain.errors import SandboxUnavailable
-from hames.domain.items import CommandExecution, ToolItem
-from hames.domain.policy import SandboxPolicy
-from hames.domain.rules import Rule
-from hames.domain.servers import ServerStatus
 from hames.domain.state import Change
-from hames.ports import Job, Place, Report, Tell, Tool, ToolSpec
 from hames.protocols.bootstrap import outbound as bootstrap
 from hames.protocols.flint.codex.dialect import CodexDialect
 from hames.protocols.flint.dialect import About, FlintDialect
@@ -34,99 +27,12 @@ from hames.protocols.flint.outbound import project as flint
 from hames.protocols.runner import outbound as runner
 from hames.protocols.sse import outbound as sse
 from hames.protocols.sync.view import Offer, view
-from hames.sandbox.trust.rules.book import FileRuleBook
-from hames.testing.fakes.model import OneModel, ScriptedModel, call, fail, say
-from support import BROKEN, ECHO, engine, turn_end
+from hames.testing.fakes.model import OneModel, ScriptedModel
+from reason_rows import ROWS
+from support import turn_end
 
 ABOUT = About(version="1", provider="p", home="/h")
 SEED, CODEX = FlintDialect(ABOUT, lambda _: None), CodexDialect(ABOUT, lambda _: None)
-NO_SANDBOX = "bubblewrap is not installed: apt install bubblewrap"
-
-
-class Shell:
-    """A command that finds no sandbox."""
-
-    spec = ToolSpec(name="shell", description="Runs.", schema={"type": "object"})
-
-    async def prepare(self, job: Job) -> "ShellWork":
-        return ShellWork(job)
-
-
-class ShellWork:
-    def __init__(self, job: Job) -> None:
-        command = str(job.arguments["command"])
-        self.item = CommandExecution(id=job.item_id, step=job.step, call_id=job.call.id, command=command, cwd="/")
-        self.intent = RunCommand(command=command, cwd="/")
-
-    async def run(self, tell: Tell, policy: SandboxPolicy) -> ToolItem:
-        raise SandboxUnavailable(NO_SANDBOX)
-
-
-class Servers:
-    """Tools whose MCP servers report these states."""
-
-    def __init__(self, *statuses: ServerStatus) -> None:
-        self._statuses = statuses
-
-    @asynccontextmanager
-    async def open(self, place: Place, report: Report) -> AsyncGenerator[Sequence[Tool]]:
-        for status in self._statuses:
-            await report(status)
-        yield []
-
-
-DENY = Rule(action="deny", command="git push *", source="config.toml:3")
-BOOK = FileRuleBook(lambda _: (DENY,), lambda rule: rule)
-
-
-def with_servers(*statuses: ServerStatus) -> Engine:
-    made = engine(ScriptedModel([say("Done.")]))
-    made._turns._loop.tools = Servers(*statuses)  # pyright: ignore[reportPrivateUsage]
-    made._threads.rules = replace(made.rules, mcp_servers=("s",))  # pyright: ignore[reportPrivateUsage]
-    return made
-
-
-def with_warning() -> Engine:
-    made = engine(ScriptedModel([say("Done.")]))
-    words = "hames.toml is ignored because this project is not trusted. Run `hames trust`"
-    made._threads.rules = replace(made.rules, warnings=(words,))  # pyright: ignore[reportPrivateUsage]
-    return made
-
-
-SLOW = ServerStatus(name="s", state="starting", waited=True)
-ROWS: dict[str, tuple[Callable[[], Engine], str]] = {
-    "refused by a rule": (
-        lambda: engine(
-            ScriptedModel([call("shell", command="git push")], [say("Done.")]), Shell(), policy="never", rulebook=BOOK
-        ),
-        "denied by the rule deny `git push *` (config.toml:3)",
-    ),
-    "refused because nobody is asked": (
-        lambda: engine(
-            ScriptedModel([call("shell", command="$x push")], [say("Done.")]), Shell(), policy="never", rulebook=BOOK
-        ),
-        "approvals are off (`never`)",
-    ),
-    "failed tool": (lambda: engine(ScriptedModel([call("broken")], [say("Done.")]), BROKEN), "it broke"),
-    "no sandbox": (
-        lambda: engine(ScriptedModel([call("shell", command="ls")], [say("Done.")]), Shell(), policy="never"),
-        NO_SANDBOX,
-    ),
-    "dead MCP server": (
-        lambda: with_servers(ServerStatus(name="s", state="failed", reason="it exited with code 3")),
-        "it exited with code 3",
-    ),
-    "slow MCP server": (lambda: with_servers(SLOW, replace(SLOW, state="ready")), "starting MCP server"),
-    "ignored configuration": (with_warning, "Run `hames trust`"),
-    "skipped call": (
-        lambda: engine(ScriptedModel([call("broken"), call("echo", x=1)], [say("Done.")]), BROKEN, ECHO),
-        "skipped: an earlier call of the same reply failed",
-    ),
-    "stopped reply": (
-        lambda: engine(ScriptedModel([fail("the service closed the connection")])),
-        "the service closed the connection",
-    ),
-}
 SHORT = {("codex", "skipped call"): "not executed: an earlier call of the same reply failed"}
 """Where a protocol says it in other words."""
 SILENT = {
@@ -191,3 +97,22 @@ async def test_a_reason_reaches_every_face(row: str, capfd: pytest.CaptureFixtur
     if words not in lines.replace('\\"', '"'):
         missing.append("run --json")
     assert missing == []
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("row", ROWS)
+async def test_a_reason_reaches_editors(row: str, version: int, tmp_path: Path) -> None:
+    """ACP, in both versions: the updates of the session, or the error that the prompt is answered with."""
+    make, words = ROWS[row]
+    with anyio.fail_after(60):
+        async with make() as made, anyio.create_task_group() as tasks:
+            client = await Desk(made, tasks, tmp_path, version).client()
+            session = await client.new(tmp_path)
+            number = await client.prompt(session, "go")
+            if version == 1:
+                await client.reply(number)
+            else:
+                await client.ended(session, number)
+            told = "\n".join(map(encoded, client.messages))
+            tasks.cancel_scope.cancel()
+    assert words in told

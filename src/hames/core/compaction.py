@@ -7,14 +7,15 @@ step needs more room than there is: the request for the summary is shortened in 
 import logging
 from contextlib import aclosing
 
+import anyio
 from msgspec.structs import replace
 
 from hames.core.context import messages
 from hames.core.kept_facts import user_text
 from hames.core.shortening import cut
-from hames.core.token_estimate import default_limit
+from hames.core.token_estimate import default_limit, messages_size
 from hames.core.turn import LoopTurn
-from hames.domain.errors import ProviderError
+from hames.domain.errors import BudgetReached, ProviderError
 from hames.domain.events import ContextAdded, ContextTrimmed, ItemCompleted, Noticed, UsageReported
 from hames.domain.items import AgentMessage, CommandExecution, Compaction, Item, UserMessage
 from hames.domain.request import Message, ModelRequest, TextBlock, TextDelta, UsageSeen
@@ -117,24 +118,29 @@ async def compact(turn: LoopTurn) -> bool:
         return False
     item = Compaction(id=turn.handle.new_item_id(), step=turn.step, kept_chars=_kept_chars(turn))
     await turn.handle.start(item)
-    usage, text = Usage(), ""
+    spent, text = list[Usage](), ""
     for history in _histories(turn):
         try:
-            text, usage = await _summary(turn, item, history)
+            text = await _summary(turn, item, history, spent)
             break
+        except (anyio.get_cancelled_exc_class(), BudgetReached):
+            with anyio.CancelScope(shield=True):
+                await turn.handle.emit(_usage(turn, spent))
+            raise
         except ProviderError as failure:
             if failure.info != "ContextWindowExceeded":
                 break
     done = replace(item, status="completed" if text.strip() else "failed", summary=text)
     # The count of tokens comes first: it is of a conversation that is over with the summary.
-    await turn.handle.emit(
-        UsageReported(turn_id=turn.turn_id, model=turn.card.id, usage=usage),
-        ItemCompleted(turn_id=turn.turn_id, item=done),
-    )
+    await turn.handle.emit(_usage(turn, spent), ItemCompleted(turn_id=turn.turn_id, item=done))
     if done.status != "completed":
         return False
     await _tell_situation(turn)
     return True
+
+
+def _usage(turn: LoopTurn, spent: list[Usage]) -> UsageReported:
+    return UsageReported(turn_id=turn.turn_id, model=turn.card.id, usage=sum(spent, Usage()))
 
 
 async def _tell_situation(turn: LoopTurn) -> None:
@@ -159,10 +165,11 @@ def _histories(turn: LoopTurn) -> list[tuple[Message, ...]]:
     return [_asking(messages(one)) for one in fitting or states[-1:]]
 
 
-async def _summary(turn: LoopTurn, item: Compaction, history: tuple[Message, ...]) -> tuple[str, Usage]:
+async def _summary(turn: LoopTurn, item: Compaction, history: tuple[Message, ...], spent: list[Usage]) -> str:
+    """`spent`: what it cost is added, also where it fails."""
     text, usage = "", Usage()
     if turn.budget is not None:
-        await turn.budget.hold()
+        await turn.budget.before_request()
     request = ModelRequest(
         model=turn.card.model,
         messages=history,
@@ -170,16 +177,22 @@ async def _summary(turn: LoopTurn, item: Compaction, history: tuple[Message, ...
         max_tokens=min(SUMMARY_TOKENS, turn.max_tokens),
         cache_key=turn.handle.thread_id,
     )
-    async with aclosing(turn.provider.stream(request)) as events:
-        async for event in events:
-            if isinstance(event, TextDelta):
-                text += event.text
-                if len(text) > SUMMARY_CHARS:
-                    raise ProviderError("the summary is too long")
-                await turn.handle.append(item.id, event.text, "summary")
-            elif isinstance(event, UsageSeen):
-                usage = event.usage
-    return text, usage
+    try:
+        async with aclosing(turn.provider.stream(request)) as events:
+            async for event in events:
+                if isinstance(event, TextDelta):
+                    text += event.text
+                    if len(text) > SUMMARY_CHARS:
+                        raise ProviderError("the summary is too long")
+                    await turn.handle.append(item.id, event.text, "summary")
+                elif isinstance(event, UsageSeen):
+                    usage = event.usage
+    finally:
+        if turn.budget is not None and usage == Usage() and text:  # it was cut off: an estimate
+            asked = messages_size(history) + len(turn.system) + len(text)
+            usage = Usage(input_tokens=round(asked / turn.gauge.chars_per_token))
+        spent.append(usage)
+    return text
 
 
 async def _drop_history(turn: LoopTurn) -> bool:

@@ -45,6 +45,8 @@ class Memory:
         self._turns: dict[TurnId, list[Spoken]] = {}
         self._trimmed: ContextTrimmed | None = None
         self._kept: tuple[items.Compaction | None, list[str]] = None, []
+        self.last: tuple[tuple[Turn, ...], ContextTrimmed | None, tuple[request.Message, ...]] = (), None, ()
+        """The last messages, and what they were made from: several ask for them before each request."""
 
     def kept_facts(self, turns: Sequence[Turn], compaction: items.Compaction) -> list[str]:
         """They are the same until the next compaction."""
@@ -111,8 +113,17 @@ class Trim:
 
 def messages(state: ThreadState, memory: Memory | None = None) -> tuple[request.Message, ...]:
     """Roles alternate; neighbours of one role are joined."""
+    memory = memory or Memory()
+    turns, trimmed, made = memory.last
+    if turns is not state.turns or trimmed is not state.trimmed or not turns:
+        made = _messages(state, memory)
+        memory.last = state.turns, state.trimmed, made
+    return made
+
+
+def _messages(state: ThreadState, memory: Memory) -> tuple[request.Message, ...]:
     joined: list[Spoken] = []
-    for role, blocks in _spoken(state, memory or Memory()):
+    for role, blocks in _spoken(state, memory):
         if not blocks:
             continue
         if joined and joined[-1][0] == role:

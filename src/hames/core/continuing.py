@@ -11,7 +11,7 @@ from hames.core.loaded import LoadedThread
 from hames.core.questions import Questions
 from hames.core.thread import STOPPED
 from hames.core.threads import Threads
-from hames.core.toolcall import carry_out, carry_out_all, skip
+from hames.core.toolcall import carry_out, carry_out_all, hold_tools, skip
 from hames.core.turn import LoopTurn, RunningTurn, current_turn
 from hames.domain.approvals import UseTool
 from hames.domain.commands import ReviewTarget
@@ -107,10 +107,12 @@ class CutOffTurns:
 
     async def _continue(self, loaded: LoadedThread, turn: Turn) -> None:
         thread = loaded.thread
+        worked_s = max(0, thread.state.updated_at_ms - turn.started_at_ms) / 1000
         cut_off = close_cut_off(thread.state, self._new_item_id, keep_questions=is_ours(loaded, self._threads))
         given_up = [given_up_notice(turn)] if thread.log.deaths == 0 and not turn.paused else []
         await thread.emit(*cut_off.events, *given_up, continued_notice(turn, cut_off.message))
         running = loaded.turn = self._handle(loaded, turn.id)
+        running.worked_before_s = worked_s
         self._questions.reopen(thread, turn.id)
         log.info("turn.continued", extra={"thread_id": thread.id, "turn_id": turn.id, "crashes": turn.crashes})
         self._run(loaded, running, task_of(turn))
@@ -164,8 +166,11 @@ class CutOffTurns:
 async def finish_calls(turn: LoopTurn) -> None:
     """Carries out the calls of the last reply that waited for an approval, and those behind them.
 
-    None of them had begun when the process stopped; whatever may have run was closed.
+    None of them had begun when the process stopped; whatever may have run was closed. Raises `BudgetReached`.
     """
+    unstarted = [one.call for one in unstarted_calls(current_turn(turn.handle))]
+    if open_calls(current_turn(turn.handle)) or unstarted:
+        await hold_tools(turn, unstarted)
     for called, item_id in open_calls(current_turn(turn.handle)):
         if not await carry_out(turn, called.call, waiting=item_id):
             await skip(turn, [one.call for one in unstarted_calls(current_turn(turn.handle))])

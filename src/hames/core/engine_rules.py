@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from hames.domain.budgets import Budgets
-from hames.domain.ids import ThreadId
+from hames.domain.budgets import BudgetMeasure, Budgets, BudgetScope
+from hames.domain.ids import ThreadId, TurnId
 from hames.domain.options import Settings
 from hames.domain.policy import AfterCrash, DefaultAnswer
 from hames.domain.value import Value
@@ -55,3 +55,13 @@ class EngineRules(Value):
     """What the user spent today. None: the day has no budget."""
     text_block_ended: Callable[[ThreadId, str], None] | None = None
     """Called with each whole text block of a reply; a message may have several."""
+
+
+class ThreadBudget:
+    """What the budgets of a thread remember beside its log, while it is loaded."""
+
+    def __init__(self) -> None:
+        self.raised: dict[tuple[BudgetScope, BudgetMeasure], float] = {}
+        """By how much people raised the limits."""
+        self.requests: dict[TurnId, int] = {}
+        """How often our own loop asked a model in each turn, also in vain."""

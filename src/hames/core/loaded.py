@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from hames.core.engine_rules import ThreadBudget
 from hames.core.thread import Thread
 from hames.domain.events import Noticed
 from hames.domain.project_notes import Note
@@ -12,7 +13,6 @@ from hames.ports import AgentThread, ProcessTable
 
 if TYPE_CHECKING:
     from hames.core.turn import RunningTurn
-    from hames.core.turn_budget import Raised
 
 
 class NotesOf(Value):
@@ -47,8 +47,7 @@ class LoadedThread:
         """To be told with the first turn: nobody follows a thread that is being created."""
         self.processes: ProcessTable | None = None
         """What its tools started in the background, while they are open."""
-        self.raised: Raised = {}
-        """By how much people raised the budgets of this thread."""
+        self.budget = ThreadBudget()
         self.closed = anyio.Event()
         self.used_at = 0.0
 

@@ -8,14 +8,15 @@ import logging
 from contextlib import aclosing
 from typing import assert_never
 
+import anyio
 from msgspec.structs import replace
 
 from hames.core import compaction
 from hames.core.context import messages
 from hames.core.progress import Progress
-from hames.core.toolcall import carry_out_all, skip
+from hames.core.toolcall import carry_out_all, hold_tools
 from hames.core.turn import LoopTurn
-from hames.domain.errors import BudgetReached, ProviderError, StepLimitReached
+from hames.domain.errors import ProviderError, StepLimitReached
 from hames.domain.events import (
     ItemCompleted,
     Noticed,
@@ -88,9 +89,9 @@ async def run_loop(turn: LoopTurn) -> str:
             if not progress.may_end:
                 raise
             return await progress.end()  # the answer was given before the model was asked to check it
-        await _hold_tools(turn, reply.calls)
-        await carry_out_all(turn, reply.calls)
         if reply.calls:
+            await hold_tools(turn, reply.calls)
+            await carry_out_all(turn, reply.calls)
             await progress.after_tools(reply.ended, steps_left)
             await turn.surroundings.after_tools(turn.handle, turn.settings)
         elif not reply.paused and not _steered(turn):
@@ -98,16 +99,6 @@ async def run_loop(turn: LoopTurn) -> str:
                 return await progress.end()
             await progress.tell(unfinished)
     raise StepLimitReached(f"stopped after {turn.max_steps} model calls without a final answer")
-
-
-async def _hold_tools(turn: LoopTurn, calls: list[Call]) -> None:
-    """Before the calls of a reply: none is carried out if the reply used up a budget and nobody allows more."""
-    if turn.budget is not None and calls:
-        try:
-            await turn.budget.hold_tools()
-        except BudgetReached as reached:
-            await skip(turn, calls, str(reached))
-            raise
 
 
 class ModelReply:
@@ -126,7 +117,14 @@ class ModelReply:
         """Of the text of each message."""
         self.block_starts: dict[int, int] = {}
         """Where each text block begins in its message."""
+        self.counted = False
+        """What it cost has been reported or estimated."""
+        self.text_chars = 0
         self._chars = 0
+
+    def grow_text(self, text: str) -> None:
+        self.text_chars += len(text)
+        self.grow(len(text) if text.isascii() else len(text.encode(errors="replace")))
 
     def grow(self, chars: int) -> None:
         """Raises `ProviderError` for a reply that is too long."""
@@ -151,7 +149,7 @@ async def _ask(turn: LoopTurn) -> ModelReply:
         if turn.compacts and compaction.due(turn):
             await compaction.make_room(turn)
         if turn.budget is not None:
-            await turn.budget.hold()
+            await turn.budget.before_request()
         turn.handle.step += 1
         turn.user_messages_shown = _said_by_user(turn)
         reply, asked_at = ModelReply(), turn.clock.monotonic()
@@ -159,6 +157,11 @@ async def _ask(turn: LoopTurn) -> ModelReply:
         try:
             await _listen(turn, reply)
             _check_ending(reply)
+        except anyio.get_cancelled_exc_class():
+            if cost := _cost(turn, reply):
+                with anyio.CancelScope(shield=True):
+                    await turn.handle.emit(*cost)
+            raise
         except ProviderError as failure:
             log.info("model.failed", extra={**_logged(turn, asked_at), "why": str(failure), "info": failure.info})
             await _close(turn, reply, broken=True)
@@ -218,7 +221,7 @@ async def _listen(turn: LoopTurn, reply: ModelReply) -> None:
                     reply.grow(BLOCK_CHARS)
                 case ToolCallDelta(text=text):
                     reply.anything = True
-                    reply.grow(_size(text))
+                    reply.grow_text(text)
                 case ToolCallEnded(call=call):
                     await _call(turn, reply, call)
                 case SearchStarted(block=block, query=query):
@@ -240,14 +243,10 @@ async def _listen(turn: LoopTurn, reply: ModelReply) -> None:
     await _close(turn, reply)
 
 
-def _size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode(errors="replace"))
-
-
 async def _stream(
     turn: LoopTurn, reply: ModelReply, block: int, blank: Item, *, text: str, stream: Stream = "text"
 ) -> None:
-    reply.grow(_size(text))
+    reply.grow_text(text)
     item_id = reply.items.get(block) or await _open(turn, reply, block, blank)
     await turn.handle.append(item_id, text, stream)
 
@@ -323,6 +322,19 @@ async def _call(turn: LoopTurn, reply: ModelReply, call: Call) -> None:
     await turn.handle.emit(ToolCalled(turn_id=turn.turn_id, step=turn.step, call=call))
 
 
+def _cost(turn: LoopTurn, reply: ModelReply) -> list[TurnEvent]:
+    """What a reply cost, to be told once. Where a budget counts it, what the service did not say is estimated."""
+    seen, reply.usage = reply.usage, None
+    is_told_whole = seen is not None and seen != Usage() and reply.ended is not None
+    if turn.budget is not None and reply.anything and not reply.counted and not is_told_whole:
+        told = seen or Usage()
+        said = max(told.output_tokens, round(reply.text_chars / turn.gauge.chars_per_token))
+        asked = turn.gauge.asked_tokens if told.context_tokens == told.output_tokens else told.input_tokens
+        seen = replace(told, input_tokens=asked, output_tokens=said)
+    reply.counted = True
+    return [] if seen is None else [UsageReported(turn_id=turn.turn_id, model=turn.card.id, usage=seen)]
+
+
 async def _close(turn: LoopTurn, reply: ModelReply, *, broken: bool = False) -> None:
     """Completes the blocks that were never ended, and reports the usage.
 
@@ -337,9 +349,7 @@ async def _close(turn: LoopTurn, reply: ModelReply, *, broken: bool = False) -> 
     reply.message = None  # its last block was among them
     if broken and reply.anything and not reply.calls:
         events.append(StepVoided(turn_id=turn.turn_id, step=turn.step))
-    if reply.usage is not None:
-        events.append(UsageReported(turn_id=turn.turn_id, model=turn.card.id, usage=reply.usage))
-        reply.usage = None
+    events += _cost(turn, reply)
     if events:
         await turn.handle.emit(*events)
 

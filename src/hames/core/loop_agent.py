@@ -153,7 +153,9 @@ class LoopThread:
         rules, turn = self._threads.rules, self._loaded.turn
         report = window_report(state, self._memory, self._gauge, card, rules.compact_at)
         running = turn.budget if turn is not None and state.running is not None else None
-        return replace(report, budgets=used_of_budgets(rules, self._threads.models, state, running))
+        return replace(
+            report, budgets=used_of_budgets(rules, self._threads.models, state, self._loaded.budget, running)
+        )
 
     def servers(self) -> Mapping[str, ServerStatus]:
         wanted = self._threads.servers(self._loaded.thread.id, self._loaded.thread.state.settings)

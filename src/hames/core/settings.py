@@ -33,6 +33,8 @@ async def overridden(settings: Settings, overrides: Overrides, models: Models, w
         changes["sandbox"] = await _extended(replace(settings, **changes), overrides.workspace_roots, workspace)
     if overrides.agent is not None:
         changes["agent"] = overrides.agent
+    if overrides.budgets is not None and overrides.budgets.limited("day"):
+        raise InvalidCommand("a budget of the day is for all threads: set it in the configuration (budgets.day)")
     for name in (
         "instructions",
         "base_instructions",

@@ -65,6 +65,8 @@ class ContextGauge:
         """Of the system prompt and the tools, in the last request."""
         self.tools_chars = 0
         self._asked_chars = 0
+        self._sized: tuple[Iterable[request.Message] | None, int] = None, 0
+        """The last messages that were measured, and their size."""
         self._replied = False
 
     def measure(self, system: str, tools: Iterable[request.OfferedTool]) -> None:
@@ -74,8 +76,13 @@ class ContextGauge:
 
     def asked(self, messages: Iterable[request.Message]) -> None:
         """Called with each request."""
-        self._asked_chars = self.fixed_chars + messages_size(messages)
+        self._asked_chars = self.fixed_chars + self._size(messages)
         self._replied = False
+
+    @property
+    def asked_tokens(self) -> int:
+        """An estimate for the last request."""
+        return round(self._asked_chars / self.chars_per_token)
 
     def replied(self, input_tokens: int) -> None:
         """Called with the service's own count of the tokens of that request."""
@@ -86,11 +93,16 @@ class ContextGauge:
 
     def tokens(self, messages: Iterable[request.Message], last_tokens: int = 0) -> int:
         """An estimate for the next request. `last_tokens`: what the last one had with its reply, 0 if unknown."""
-        chars = self.fixed_chars + messages_size(messages)
+        chars = self.fixed_chars + self._size(messages)
         if last_tokens and self._replied:
             grown = last_tokens + max(0, round((chars - self._asked_chars) / self.chars_per_token))
             return max(grown, round(chars / MOST_CHARS_PER_TOKEN))
         return max(last_tokens, round(chars / self.chars_per_token))
+
+    def _size(self, messages: Iterable[request.Message]) -> int:
+        if self._sized[0] is not messages:
+            self._sized = messages, messages_size(messages)
+        return self._sized[1]
 
     def refused(self, messages: Iterable[request.Message]) -> None:
         size = self.tokens(messages)

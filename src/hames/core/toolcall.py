@@ -17,7 +17,7 @@ from hames.core.tool_names import find_tool
 from hames.core.turn import LoopTurn
 from hames.domain.approvals import ChangeFiles, Harmless, Intent, RunCommand, UseTool
 from hames.domain.arguments import forgive
-from hames.domain.errors import HarnessError, StorageFailed
+from hames.domain.errors import BudgetReached, HarnessError, StorageFailed
 from hames.domain.events import ItemCompleted, ItemStarted, Noticed
 from hames.domain.grants import what_changed
 from hames.domain.ids import CallId, ItemId
@@ -39,6 +39,16 @@ MAX_TOGETHER = 8
 DECLINED = "The user declined this. Do not try it again in another way; ask, or go on without it."
 NOT_EXECUTED = "not executed: an earlier call of the same reply failed"
 SKIPPED = "skipped: an earlier call of the same reply failed"
+
+
+async def hold_tools(turn: LoopTurn, calls: Sequence[Call]) -> None:
+    """Before the calls of a reply: none is carried out if the reply used up a budget and nobody allows more."""
+    if turn.budget is not None:
+        try:
+            await turn.budget.hold_tools()
+        except BudgetReached as reached:
+            await skip(turn, calls, str(reached))
+            raise
 
 
 async def carry_out_all(turn: LoopTurn, calls: Sequence[Call]) -> None:

@@ -84,6 +84,8 @@ class RunningTurn:
         """
         self.turn_id = turn_id
         self.continued = continued
+        self.worked_before_s = 0.0
+        """How long it ran in processes that stopped. Questions that were answered there count as work."""
         self.can_continue = False
         """Whether the next process could go on with it: its agent is known, and can."""
         self.keeps_questions = True
@@ -143,6 +145,8 @@ class RunningTurn:
 
     async def start(self, item: Item) -> None:
         await self._thread.emit_when_possible(ItemStarted(turn_id=self.turn_id, item=item))
+        if self.budget is not None:
+            self.budget.check()
 
     def append(self, item_id: ItemId, text: str, stream: Stream) -> Awaitable[None]:
         # Not a coroutine of its own: this is called for every token.

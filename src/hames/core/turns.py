@@ -6,6 +6,7 @@ A turn belongs to the engine's task group and not to the client that asked for i
 import logging
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -25,7 +26,7 @@ from hames.core.slots import Slots, try_next
 from hames.core.thread import CLOSE_SECONDS, STOPPED
 from hames.core.threads import Threads
 from hames.core.turn import RunningTurn
-from hames.core.turn_budget import BudgetedAgent, turn_budget
+from hames.core.turn_budget import BudgetedAgent, turn_budget, within
 from hames.core.undo import checkpointed
 from hames.domain import commands
 from hames.domain.actors import Actor
@@ -228,14 +229,14 @@ class Turns:
             turn.can_continue = "continue" in agent.abilities and after_crash(loaded, self._threads) != "end"
             if turn.continued:
                 await self.cut_off.permit(loaded, turn, agent)
-            turn.budget = turn_budget(turn, self._threads.rules, self._threads.models, loaded.raised)
+            budget = turn.budget = turn_budget(turn, self._threads.rules, self._threads.models, loaded.budget)
             if isinstance(agent, LoopThread):
-                return await run_task(agent, task, turn)
+                return await within(budget, partial(run_task, agent, task, turn))
             await tell_agent_rules(self._loop.rulebook, loaded, turn)
-            if turn.budget is not None:
-                agent = BudgetedAgent(agent, turn.budget)
+            if budget is not None:
+                agent = BudgetedAgent(agent, budget)
             async with checkpointed(self._threads, loaded, turn.turn_id):
-                return await run_task(agent, task, turn)
+                return await within(budget, partial(run_task, agent, task, turn))
 
         try:
             await turn.run(work)

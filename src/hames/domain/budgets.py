@@ -46,8 +46,14 @@ class Budgets(Value, omit_defaults=True):
     def limits(self, measure: BudgetMeasure) -> bool:
         return any(self.of(scope).of(measure) for scope in SCOPES)
 
+    def limited(self, scope: BudgetScope) -> bool:
+        return any(map(self.of(scope).of, MEASURES))
+
     def without(self, measure: BudgetMeasure) -> "Budgets":
         return Budgets(**{scope: replace(self.of(scope), **{measure: 0}) for scope in SCOPES})
+
+    def only(self, measure: BudgetMeasure) -> "Budgets":
+        return Budgets(**{scope: BudgetLimits(**{measure: self.of(scope).of(measure)}) for scope in SCOPES})  # type: ignore[arg-type]
 
     def __bool__(self) -> bool:
         return any(map(self.limits, MEASURES))

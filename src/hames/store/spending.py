@@ -10,14 +10,14 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from hames.domain.budgets import MEASURES, BudgetMeasure, Budgets, DayTotal, Spending
+from hames.domain.budgets import BudgetMeasure, Budgets, DayTotal, Spending
 
 log = logging.getLogger(__name__)
 
 
 def day_spending(budgets: Budgets, directory: Path) -> "DaySpendingFile | None":
     """None where the day has no budget."""
-    return DaySpendingFile(directory / "spending.json") if any(map(budgets.day.of, MEASURES)) else None
+    return DaySpendingFile(directory / "spending.json") if budgets.limited("day") else None
 
 
 def local_day() -> str:

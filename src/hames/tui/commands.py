@@ -368,7 +368,8 @@ class Commands:
                 self._app.composer.put(chosen.prompt)
 
     async def _worktree(self, rest: str) -> None:
-        self._app.note(await use_worktree(self._session, rest, self._picked, self._line))
+        if said := await use_worktree(self._session, rest, self._picked, self._line):
+            self._app.note(said)
 
     async def _mcp(self, _: str) -> None:
         self._app.note(self._app.mcp_servers(await self._session.mcp_states()))

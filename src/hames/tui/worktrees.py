@@ -15,7 +15,7 @@ AskLine = Callable[[str], Awaitable[str | None]]
 
 
 async def use_worktree(session: Session, name: str, choose: Choose, ask: AskLine) -> str:
-    """Returns the sentence that says what was done."""
+    """Returns the sentence that says what was done; empty if the thread itself says it with a notice."""
     client, talk = session.connected, session.talk
     if not talk.thread_id:
         session.worktree = m.WorktreeOptions(name=name or None)
@@ -51,6 +51,8 @@ async def _finish(client: AppServerClient, tree: m.WorktreeEntry, choose: Choose
     match picked:
         case "merge" | "keep":
             report = await client.finish_worktree(replace(given, action=picked))
+            if report.done:
+                return ""
             return "\n".join([visible(report.message), *(f"  conflict  {visible(path)}" for path in report.conflicts)])
         case "drop":
             if seen.loses:
@@ -59,6 +61,7 @@ async def _finish(client: AppServerClient, tree: m.WorktreeEntry, choose: Choose
                 if (typed or "").strip() != tree.name:
                     return "Nothing was deleted"
                 given = replace(given, discard=tree.name)
-            return visible((await client.finish_worktree(given)).message)
+            report = await client.finish_worktree(given)
+            return "" if report.done else visible(report.message)
         case _:
             return "Nothing was changed"

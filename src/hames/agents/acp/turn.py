@@ -58,6 +58,12 @@ class AcpTurn:
         """The text of each message so far, by the agent's name for it."""
         self._plan: Plan | None = None
         self._context_tokens = 0
+        """How full the agent's window is."""
+        self._reported_context = 0
+        self._reported = Usage()
+        self._named_calls: set[str] = set()
+        self._has_results = False
+        """A call has ended since the agent's model said anything: what comes next is another reply of it."""
         self._started = False
         self._idle: dict[str, Json] | None = None
         self._is_idle = anyio.Event()
@@ -136,6 +142,16 @@ class AcpTurn:
                     await self._process.refuse(message.id, "the turn was cancelled")
                 else:
                     self._note_state(message.params)
+        with anyio.CancelScope(shield=True):
+            await self._report_usage(self._answer())
+
+    def _answer(self) -> Json:
+        """How the turn ended, as far as the agent has said."""
+        if self._version == LATEST or self._prompt is None or self._prompt.reply is None:
+            return self._idle
+        with contextlib.suppress(ProgramRefused, ProviderError):
+            return self._prompt.result()
+        return None
 
     async def close_cut_off(self) -> None:
         """Closes what is open because the agent was killed."""
@@ -178,6 +194,7 @@ class AcpTurn:
             await self._process.refuse(request.id, f"no method {request.method!r}")
 
     async def _update(self, kind: str, update: dict[str, Json]) -> None:
+        await self._note_reply(kind, update)
         match kind, update:
             case "agent_message_chunk" | "agent_thought_chunk", {"content": content}:
                 await self._say(kind, update.get("messageId"), block_text(content))
@@ -209,6 +226,21 @@ class AcpTurn:
                 self._learn(kind, update)
             case _:
                 pass
+
+    async def _note_reply(self, kind: str, update: dict[str, Json]) -> None:
+        """Counts the replies of the agent's model: one ends where calls have results and something else follows."""
+        match kind, update:
+            case "tool_call" | "tool_call_update", {"toolCallId": str(call_id)}:
+                begins = call_id not in self._named_calls
+                self._named_calls.add(call_id)
+                ends = update.get("status") in ("completed", "failed")
+            case _:
+                begins, ends = kind in WORDS, False
+        if begins and self._has_results:
+            self._has_results = False
+            await self._report(self._window_usage())
+            self._turn.step += 1
+        self._has_results = self._has_results or ends
 
     def _note_state(self, params: Json) -> None:
         match params:
@@ -265,21 +297,33 @@ class AcpTurn:
         await self._turn.emit(Noticed(source=self._name, name=name, message=words, severity=severity, turn_id=turn_id))
 
     async def _report_usage(self, answer: Json) -> None:
+        """At the end of the turn. An agent that tells its sum is believed about what was not reported before."""
         match answer:
             case {"usage": {"inputTokens": int(given), "outputTokens": int(said)} as told}:
-                usage = Usage(
-                    input_tokens=given,
-                    output_tokens=said,
-                    thinking_tokens=_count(told, "thoughtTokens"),
-                    cache_read_tokens=_count(told, "cachedReadTokens"),
-                    cache_write_tokens=_count(told, "cachedWriteTokens"),
+                known = self._reported
+                await self._report(
+                    Usage(
+                        input_tokens=max(0, given - known.input_tokens),
+                        output_tokens=max(0, said - known.output_tokens),
+                        thinking_tokens=_count(told, "thoughtTokens"),
+                        cache_read_tokens=max(0, _count(told, "cachedReadTokens") - known.cache_read_tokens),
+                        cache_write_tokens=_count(told, "cachedWriteTokens"),
+                    )
                 )
-            case _ if self._context_tokens:  # all that it tells is how full its window is
-                usage = Usage(input_tokens=self._context_tokens)
             case _:
-                return
-        model = self._turn.settings.model
-        await self._turn.emit(UsageReported(turn_id=self._turn.turn_id, model=model, usage=usage))
+                await self._report(self._window_usage())
+
+    def _window_usage(self) -> Usage:
+        """What filled the agent's window since the last report, where that is all that it tells."""
+        before, now = self._reported_context, self._context_tokens
+        self._reported_context = now
+        return Usage(input_tokens=now - before, cache_read_tokens=before) if now > before else Usage()
+
+    async def _report(self, usage: Usage) -> None:
+        if usage != Usage():
+            self._reported += usage
+            model = self._turn.settings.model
+            await self._turn.emit(UsageReported(turn_id=self._turn.turn_id, model=model, usage=usage))
 
 
 def _count(told: dict[str, Json], member: str) -> int:

@@ -31,6 +31,12 @@ WRAPPERS = frozenset(
 """Programs that run a command among their arguments."""
 _INPUT_TO_ARGUMENTS = frozenset({"xargs", "parallel", "entr"})
 _GIT_RUNS = frozenset({"bisect", "submodule", "rebase", "difftool", "mergetool", "filter-branch"})
+_GIT_WORDS = re.compile(r"-[a-zA-Z]*m|--(?:message|author|grep|format|pretty|date|trailer)|-[SGLF]")
+"""Options of git with text that it does not run."""
+_BUILD_FILE_OPTIONS = re.compile(r"-[fC]|--(?:file|makefile|directory|justfile|taskfile|prefix)=?")
+_BUILD_SHELL = re.compile(r"(?:SHELL|\.SHELLFLAGS|MAKEFLAGS|MAKEFILES)[:?+]*=|--(?:eval|shell|script-shell)\b")
+"""What tells a build tool with which program it runs its commands."""
+_NO_PROGRAM = re.compile(r"-.*|\d+[a-z]*|\w+=.*")
 _SCRIPT_VARIABLES = frozenset({"BASH_ENV", "ENV"})
 _PRINTS = frozenset("echo printf grep egrep fgrep rg cat head tail ls wc sort uniq diff cmp test [ jq tee".split())
 _TAKES_COMMANDS = frozenset(
@@ -135,6 +141,8 @@ class _Look:
             self._found.possible += [ScriptCommand(words=words[at:]) for at in range(1, min(len(words), 40))]
         if name in WRAPPERS:
             more = (ANYTHING,) if name in _INPUT_TO_ARGUMENTS else ()
+            if more and _ends_with_a_wrapper(texts[1:]):
+                self._doubt(f"what `{name}` in it runs cannot be known in advance")
             for at in range(1, len(words)):
                 if words[at].shown.startswith("-") and at + 1 < len(words):
                     continue
@@ -198,6 +206,12 @@ class _Look:
     def _build(self, name: str, words: tuple[ScriptWord, ...]) -> None:
         """The files that say what a build tool does, also those and in those directories that its arguments name."""
         self._embedded(words, name)
+        for at, word in enumerate(words):
+            follows = at > 0 and _BUILD_FILE_OPTIONS.fullmatch(words[at - 1].shown)
+            if word.text is None and (follows or _BUILD_FILE_OPTIONS.match(word.shown)):
+                self._doubt(f"which files `{name}` in it reads cannot be known in advance")
+            elif _BUILD_SHELL.match(word.shown):
+                self._doubt(f"with which program `{name}` runs its commands is changed")
         named = [word.text.partition("=")[2] or word.text for word in words if word.text]
         named += [text[2:] for text in named if re.match(r"-[Cf].", text)]
         for file in _BUILD_FILES[name]:
@@ -282,6 +296,12 @@ class _Look:
         texts = [word.shown for word in words]
         if _GIT_RUNS.intersection(texts) or any(text == "-c" or text.startswith("--config-env") for text in texts):
             self._found.code.append((f"git {' '.join(texts)}", "a command for git to run"))
+        for before, word in zip((None, *texts), words, strict=False):
+            known = "".join(part or " " for part in word.parts)
+            is_said = _GIT_WORDS.match(known) or (before is not None and _GIT_WORDS.fullmatch(before))
+            if re.search(r"\s", known) and not is_said:  # --upload-pack, --exec, -O and others name a command
+                text = known[2:] if re.match(r"-\w", known) else known
+                self._found.code.append((text, "an argument of `git`"))
 
     def _embedded(self, words: tuple[ScriptWord, ...], name: str) -> None:
         """Words with blanks in them: code, for programs that run some."""
@@ -347,6 +367,20 @@ class _Look:
 def _name(word: ScriptWord) -> str | None:
     """The program's name without its directory; None if it is not known."""
     return None if word.text is None else word.text.rpartition("/")[2]
+
+
+def _ends_with_a_wrapper(words: list[str]) -> bool:
+    """Whether the program itself is still missing: `env`, `timeout 5`.
+
+    >>> _ends_with_a_wrapper(["-0", "env", "-i"]), _ends_with_a_wrapper(["timeout", "5", "wc"])
+    (True, False)
+    """
+    for word in reversed(words):
+        if Path(word).name in WRAPPERS:
+            return True
+        if not _NO_PROGRAM.fullmatch(word):
+            return False
+    return False
 
 
 def _is_shell_script(content: str) -> bool:
