@@ -129,12 +129,11 @@ def open_session(params: Params, *, replay: bool) -> OpenSession:
     return OpenSession(thread_id=thread_id, resume=resume, replay=replay or after is not None, after=after)
 
 
-def list_sessions(params: Params) -> tuple[ListThreads, str | None]:
-    """The command, and the directory whose sessions are wanted."""
+def list_sessions(params: Params) -> ListThreads:
     given = read(params, m.ListSessionsRequest)
     if given.cwd is not None:
         _directory(given.cwd, "cwd")
-    return ListThreads(limit=PAGE, cursor=given.cursor), given.cwd
+    return ListThreads(limit=PAGE, cursor=given.cursor, cwds=() if given.cwd is None else (given.cwd,))
 
 
 def prompt(params: Params) -> SubmitPrompt | CompactThread | StartReview:
