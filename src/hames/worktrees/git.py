@@ -42,8 +42,8 @@ class GitAnswer(Value):
 
 
 class SandboxedGit:
-    """`policy` is that of the thread. Where that has no sandbox git has one all the same, because nobody was asked about
-    the programs that the repository names. Without one run only the user's hooks, and git where the machine has none.
+    """`policy` is that of the thread. Where that has no sandbox git has one all the same: nobody was asked about the
+    programs that the repository names. Without one run only the user's hooks, and git where the machine has none.
     """
 
     def __init__(self, sandbox: Sandbox, policy: SandboxPolicy) -> None:

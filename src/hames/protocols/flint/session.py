@@ -81,6 +81,7 @@ class FlintSession(RpcSession):
         """Where the changes begin of a thread that was followed for the next command about it."""
         self._asked: dict[ApprovalId, _Asked] = {}
         self._ephemeral: list[ThreadId] = []
+        self._tells_history = True
         self._warned: set[str] = set()
         self._tool_calls = ToolCalls()
         if codex:
@@ -210,7 +211,9 @@ class FlintSession(RpcSession):
             else None
         )
         if isinstance(opened, ThreadState) and opened.id not in self._followed:
-            return [Follow(thread_id=opened.id, context=pending._replace(command=command))]
+            resumes = isinstance(command, commands.ResumeThread) and not pending.request.params.get("excludeTurns")
+            replay = resumes and self._tells_history and not self._dialect.is_codex
+            return [Follow(thread_id=opened.id, replay=replay, context=pending._replace(command=command))]
         self.answer(pending.request, self._result(pending.request, command, outcome))
         if isinstance(opened, ThreadState):
             self._greet(opened, opens=True)
@@ -222,6 +225,7 @@ class FlintSession(RpcSession):
     def followed(self, action: Follow, state: ThreadState, history: Sequence[Change], now: float) -> Sequence[Action]:  # noqa: ARG002
         self._followed.add(state.id)
         if isinstance(pending := action.context, Pending) and pending.command is not None:
+            self.say(self._without_muted(outbound.history(history, self._dialect)))
             self.answer(pending.request, self._result(pending.request, pending.command, state))
             self._greet(state, opens=True)
             self._tell_ignored(pending.request, pending.command, state)
@@ -306,6 +310,8 @@ class FlintSession(RpcSession):
         if greeting.is_codex(self.client_name, capabilities):
             self._speak_codex()
         if params.capabilities is not None:
+            # Who asks for extensions has the history in the answer; who does not, may know no such member.
+            self._tells_history = not params.capabilities.experimental_api
             self._muted = frozenset(params.capabilities.opt_out_notification_methods or ())
         return greeting.result(
             version=self._about.version,
