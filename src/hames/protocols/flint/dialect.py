@@ -328,7 +328,7 @@ class FlintDialect:
         return Notify(method=method, params=told)
 
     def models(
-        self, cards: Sequence[ModelCard], selectors: Sequence[Selector], default: str, next_cursor: str | None
+        self, cards: Sequence[ModelCard], selectors: Sequence[Selector], default: str, next_cursor: str | None = None
     ) -> Json:
         data = [parts.model(card, selectors, default) for card in cards]
         return m.ModelListResult(data=data, next_cursor=text_or_unset(next_cursor))

@@ -310,7 +310,7 @@ class CodexDialect(FlintDialect):
         return Notify(method=method, params={**where, name: event.text, **also})
 
     def models(
-        self, cards: Sequence[ModelCard], selectors: Sequence[Selector], default: str, next_cursor: str | None
+        self, cards: Sequence[ModelCard], selectors: Sequence[Selector], default: str, next_cursor: str | None = None
     ) -> Members:
         return {"data": [model_members(card, selectors, default) for card in cards], "nextCursor": next_cursor}
 
