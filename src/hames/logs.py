@@ -8,6 +8,7 @@ import os
 import sys
 
 from hames.deferred import pattern
+from hames.domain.errors import Misconfigured
 
 _STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime", "taskName"}
 _SECRETS = pattern(
@@ -47,9 +48,13 @@ class JsonLines(logging.Formatter):
 
 
 def set_up(*, level: str, file: str) -> None:
-    """Called once, by the program; the library leaves logging to its host."""
+    """Called once, by the program; the library leaves logging to its host. Raises `Misconfigured`."""
     if file:
-        os.close(os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        try:
+            os.close(os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        except (OSError, ValueError) as problem:
+            why = problem.strerror if isinstance(problem, OSError) else str(problem)
+            raise Misconfigured(f"logs cannot be written to {file!r}: {why}") from None
         handler: logging.Handler = logging.FileHandler(file, encoding="utf-8")
     else:
         handler = logging.StreamHandler(sys.stderr)

@@ -15,7 +15,7 @@ from hames.domain.commands import CreateThread, FinishWorktree, ForkThread, List
 from hames.domain.errors import InvalidCommand
 from hames.domain.events import Noticed
 from hames.domain.ids import ThreadId
-from hames.domain.policy import WorkspaceWrite
+from hames.domain.policy import DangerFullAccess, ExternalSandbox, SandboxPolicy, WorkspaceWrite
 from hames.domain.state import ThreadState
 from hames.domain.worktrees import NewWorktree, Worktree, WorktreeAction, WorktreeList, WorktreeReport
 from hames.testing.fakes.model import ScriptedModel, call, say
@@ -57,14 +57,17 @@ def workspace(tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def opened(
-    workspace: Path, environment: Mapping[str, str], model: ScriptedModel | None = None
+    workspace: Path,
+    environment: Mapping[str, str],
+    model: ScriptedModel | None = None,
+    sandbox: SandboxPolicy | None = None,
 ) -> AsyncGenerator[LocalEngine]:
     with anyio.fail_after(60):
         async with hames.open_engine(
             cwd=workspace,
             provider=model or ScriptedModel(*[[say("done")]] * 8),
             approval_policy="never",
-            sandbox=WorkspaceWrite(),
+            sandbox=sandbox or WorkspaceWrite(),
             environment=environment,
         ) as engine:
             yield engine
@@ -430,3 +433,21 @@ async def test_a_thread_that_is_gone_leaves_its_worktree_in_the_list(
         await engine.execute(DeleteThread(thread_id=ThreadId(state.id)))
         assert [tree.name for tree in await listed(engine)] == ["orphan"]
         assert (await finish(engine, "drop", "orphan")).removed
+
+
+@pytest.mark.parametrize("policy", [DangerFullAccess(), ExternalSandbox(), WorkspaceWrite()])
+async def test_programs_that_a_repository_names_do_not_run_outside_the_sandbox_when_a_worktree_is_made(
+    workspace: Path, environment: Mapping[str, str], policy: SandboxPolicy, tmp_path: Path
+) -> None:
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    (workspace / ".git" / "info" / "attributes").write_text("* filter=x diff=x\n")
+    for name in ("filter.x.clean", "filter.x.smudge", "diff.x.textconv", "diff.external", "core.fsmonitor"):
+        git(workspace, "config", name, f"touch {marks}/{name}; cat")
+    (workspace / "cart.txt").write_text("changed\n")
+    async with opened(workspace, environment, sandbox=policy) as engine:
+        made = await started(engine, "try", changes=True)
+        assert Path(made.settings.cwd, "cart.txt").read_text() == "changed\n"
+        assert [tree.name for tree in await listed(engine)] == ["try"]
+        await finish(engine, "drop", "try", discard="try")
+    assert list(marks.iterdir()) == []

@@ -69,8 +69,13 @@ def named(command: str, workspace: Path, *, every: bool = False) -> list[str]:
         ("make --file=lib/other.mk", ["Makefile", "lib/other.mk"]),
         ("npm run build", ["package.json"]),
         ("npm --prefix web test", ["package.json", "web/package.json"]),
-        ("bash $SCRIPT build.sh", ["build.sh"]),
-        ("bash 'build.sh", ["build.sh"]),
+        ("echo $SCRIPT; bash build.sh", ["build.sh"]),
+        ("bash buil?.sh", ["build.sh"]),
+        ("bash -x b*.sh", ["build.sh"]),
+        ("cd tools; python *.py", ["tools/x.py"]),
+        ("BASH_ENV=build.sh bash -c true", ["build.sh"]),
+        ("python -c \"exec(open('build.sh').read())\"", ["build.sh"]),
+        ("python -mtool", ["tool/__main__.py"]),
     ],
 )
 def test_scripts_and_build_files_count(workspace: Path, command: str, files: list[str]) -> None:
@@ -138,6 +143,37 @@ def test_special_files_are_no_scripts(workspace: Path) -> None:
     os.mkfifo(workspace / "pipe")
     assert named("bash pipe", workspace) == []
     assert named("bash tools", workspace) == []
+
+
+@pytest.mark.parametrize("every", [True, False])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "bash $PWD/build.sh",
+        'bash "$(pwd)/build.sh"',
+        "bash $(pwd)/build.sh",
+        "bash `pwd`/build.sh",
+        "bash -x ${X:-build.sh}",
+        "F=build.sh; bash $F",
+        "for f in *.sh; do bash $f; done",
+        "bash $SCRIPT build.sh",
+        "bash {build,test}.sh",
+        "$PWD/run.sh",
+        "X=1 $PWD/run.sh",
+        "ls && ${HOME}/run.sh",
+        "sh -c 'sh $F'",
+        "env bash -e $F",
+        "python $F",
+        "bash 'build.sh",
+    ],
+)
+def test_a_script_that_only_the_shell_can_name_is_not_found(workspace: Path, command: str, every: bool) -> None:
+    assert not script_files(command, str(workspace), every=every).complete
+
+
+@pytest.mark.parametrize("command", ["echo $HOME", "git commit -m 'costs $5'", "awk '{print $1}' data.json", "ls *.sh"])
+def test_a_variable_in_any_other_place_is_no_reason_to_ask_again(workspace: Path, command: str) -> None:
+    assert script_files(command, str(workspace), every=True).complete
 
 
 def test_more_than_can_be_remembered_is_said(workspace: Path) -> None:

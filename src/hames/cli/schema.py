@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from hames.domain.errors import Misconfigured
 from hames.protocols.schema import json_schema
 
 PROTOCOLS = (
@@ -29,8 +30,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     for name, text in files().items():
         path = Path(args.out) / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        except (OSError, ValueError) as problem:
+            why = problem.strerror if isinstance(problem, OSError) else problem
+            raise Misconfigured(f"{str(path)!r} cannot be written: {why}") from None
         print(path)
     return 0
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from hames.core.engine_rules import EngineRules
 from hames.core.history import History, fork_point
+from hames.core.listing import list_threads
 from hames.core.loaded import LoadedThread, NotesOf
 from hames.core.settings import overridden, with_host_questions
 from hames.core.thread import CLOSE_SECONDS, Listener, Thread
@@ -192,10 +193,13 @@ class Threads:
                 await loaded.thread.close()
 
     async def page(self, command: commands.ListThreads) -> commands.ThreadPage:
-        page = await self._store.page(
+        page = await list_threads(command, self._load_page)
+        return replace(page, threads=tuple(replace(one, standing=self._standing(one.id)) for one in page.threads))
+
+    async def _load_page(self, command: commands.ListThreads) -> commands.ThreadPage:
+        return await self._store.page(
             limit=command.limit, cursor=command.cursor, archived=command.archived, search=command.search
         )
-        return replace(page, threads=tuple(replace(one, standing=self._standing(one.id)) for one in page.threads))
 
     def _standing(self, thread_id: ThreadId) -> commands.Standing:
         loaded = self.loaded.get(thread_id)

@@ -31,16 +31,25 @@ class CreateThread(ChangingCommand):
     """The thread works in a git worktree of its own, made from its directory."""
 
 
+class ListOrder(Value):
+    by: Literal["updated", "created"] = "updated"
+    oldest_first: bool = False
+
+
 class ListThreads(Value):
     """Newest first. `cursor` is what the page before returned; `search` looks at titles and at what was said.
 
-    `archived` None: archived or not.
+    `archived` None: archived or not. `cwds` and `providers` empty: of every directory, of every provider.
     """
 
     limit: int | None = None
     cursor: str | None = None
     archived: bool | None = False
     search: str = ""
+    cwds: tuple[str, ...] = ()
+    providers: tuple[str, ...] = ()
+    excluded: tuple[ThreadId, ...] = ()
+    order: ListOrder = ListOrder()
 
 
 class ReadThread(Value):

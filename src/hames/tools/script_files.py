@@ -4,12 +4,14 @@
 too many only means one more question.
 """
 
+import glob
 import hashlib
+import itertools
 import os
 import re
 import shlex
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from hames.deferred import pattern
@@ -21,12 +23,15 @@ MAX_FILES = 64
 MAX_FILE_BYTES = 8 << 20
 MAX_DIRECTORIES = 16
 
+_ASSIGNMENT = pattern(r"[A-Za-z_]\w*=")
 _OPERATORS = ";|&()<>\n"
 _PIECES = pattern(r"[\s;|&()<>\"'`={}$,]+")
 _INTERPRETERS = pattern(
     r"(?:ba|da|k|z|fi|c|tc)?sh|source|\.|python[\d.]*|pypy[\d.]*|node(?:js)?|deno|bun|tsx|ts-node|ruby|perl|php|lua[\d.]*"
     r"|Rscript|julia|pwsh|tclsh|expect|osascript|groovy|ansible-playbook|java|swift|elixir|escript"
 )
+_SHELL = pattern(r"(?:ba|da|k|z|fi|c|tc)?sh")
+_CODE = frozenset(("-c", "-e", "-E", "-p", "-pe", "--eval", "--print"))
 _NAMES_FILE = frozenset(
     (
         "-f",
@@ -45,13 +50,28 @@ _NPM = ("package.json",)
 _COMPOSE = ("compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml", "Dockerfile")
 _GRADLE = ("build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts")
 _READ_BY: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("make", "gmake"), ("GNUmakefile", "makefile", "Makefile")),
+    **dict.fromkeys(("make", "gmake", "bmake"), ("GNUmakefile", "makefile", "Makefile")),
     **dict.fromkeys(("npm", "npx", "pnpm", "yarn", "bun", "bunx"), _NPM),
     **dict.fromkeys(("gradle", "gradlew"), _GRADLE),
     **dict.fromkeys(("mvn", "mvnw"), ("pom.xml",)),
     **dict.fromkeys(("docker", "docker-compose", "podman"), _COMPOSE),
     **dict.fromkeys(("hatch", "pdm", "poe"), ("pyproject.toml",)),
     **dict.fromkeys(("invoke", "inv"), ("tasks.py",)),
+    **{
+        program: tuple(f"{config}.{ending}" for config in configs for ending in ("js", "mjs", "cjs", "ts", "mts"))
+        for program, configs in {
+            "cypress": ("cypress.config",),
+            "eslint": ("eslint.config", ".eslintrc"),
+            "jest": ("jest.config",),
+            "karma": ("karma.conf",),
+            "mocha": (".mocharc",),
+            "playwright": ("playwright.config",),
+            "rollup": ("rollup.config",),
+            "vite": ("vite.config",),
+            "vitest": ("vitest.config", "vite.config"),
+            "webpack": ("webpack.config",),
+        }.items()
+    },
     "ant": ("build.xml",),
     "bundle": ("Gemfile",),
     "cargo": ("Cargo.toml", "build.rs", ".cargo/config.toml"),
@@ -62,22 +82,29 @@ _READ_BY: dict[str, tuple[str, ...]] = {
     "grunt": ("Gruntfile.js",),
     "gulp": ("gulpfile.js",),
     "just": ("justfile", "Justfile", ".justfile"),
+    "foreman": ("Procfile",),
+    "latexmk": ("latexmkrc", ".latexmkrc"),
     "meson": ("meson.build",),
+    "mise": ("mise.toml", ".mise.toml"),
+    "mix": ("mix.exs",),
     "ninja": ("build.ninja",),
     "nox": ("noxfile.py",),
     "pre-commit": (".pre-commit-config.yaml",),
     "rake": ("Rakefile",),
+    "sbt": ("build.sbt",),
     "scons": ("SConstruct",),
     "task": ("Taskfile.yml", "Taskfile.yaml"),
     "tox": ("tox.ini", "setup.cfg", "pyproject.toml"),
     "vagrant": ("Vagrantfile",),
+    "zig": ("build.zig",),
 }
 _SYSTEM = ("/bin/", "/dev/", "/etc/", "/lib", "/nix/", "/proc/", "/sbin/", "/sys/", "/usr/")
 """Where programs are the machine's own, and no command of an agent's can change them unasked."""
 
 
 class ScriptFiles(Value):
-    """`complete`: no such file is missing here because it was too large or one too many."""
+    """`complete`: no such file is missing here because it was too large, one too many, or has a name that only the
+    shell can find out."""
 
     files: tuple[ScriptFile, ...] = ()
     complete: bool = True
@@ -89,7 +116,7 @@ def script_files(command: str, cwd: str, *, every: bool) -> ScriptFiles:
         return ScriptFiles(complete=False)
     try:
         return ScriptFiles(files=tuple(_files(command, cwd, every=every)))
-    except _TooMany:
+    except _NotAll:
         return ScriptFiles(complete=False)
 
 
@@ -98,8 +125,8 @@ def is_plain_word(command: str) -> bool:
     return re.fullmatch(r"[\w-]+", command) is not None and command not in _READ_BY
 
 
-class _TooMany(Exception):
-    pass
+class _NotAll(Exception):
+    """Some of the files cannot be found or remembered."""
 
 
 def _files(command: str, cwd: str, *, every: bool) -> Iterator[ScriptFile]:
@@ -111,6 +138,10 @@ def _files(command: str, cwd: str, *, every: bool) -> Iterator[ScriptFile]:
     for words in commands:
         for word in words:
             _enter(word, directories)
+        scripts = list(_scripts_run(words))
+        if any(set("$`{").intersection(word.replace("{}", "")) for word in scripts):
+            raise _NotAll
+        names |= dict.fromkeys(_expanded(words if every else scripts, directories), True)
         if every or _is_dynamic(words):
             names |= dict.fromkeys(_all_names(words), True)
             continue
@@ -128,7 +159,7 @@ def _files(command: str, cwd: str, *, every: bool) -> Iterator[ScriptFile]:
         if script is not None:
             found += 1
             if found > MAX_FILES:
-                raise _TooMany
+                raise _NotAll
             yield script
 
 
@@ -165,6 +196,42 @@ def _is_dynamic(words: list[str]) -> bool:
     return any(set("$`*?[{~").intersection(word) for word in words)
 
 
+def _scripts_run(words: list[str]) -> Iterator[str]:
+    """The program of a simple command, and the script that an interpreter in it is given."""
+    yield from [word for word in words if not _ASSIGNMENT.match(word)][:1]
+    for at, word in enumerate(words):
+        if not _INTERPRETERS.fullmatch(name := word.rpartition("/")[2]):
+            continue
+        for place, later in enumerate(words[at + 1 :], at + 1):
+            if _SHELL.fullmatch(name) and re.fullmatch(r"-[a-z]*c", later):
+                for inner in _commands(words[place + 1] if place + 1 < len(words) else ""):
+                    yield from _scripts_run(inner)
+                break
+            if not _SHELL.fullmatch(name) and (later == "-m" or later in _CODE):
+                break
+            if not later.startswith("-"):
+                yield later
+                break
+
+
+def _expanded(words: Iterable[str], directories: list[str]) -> Iterator[str]:
+    """What the shell makes of `*.sh` and `~/x`."""
+    for word in words:
+        if set("*?[").intersection(word) and not set("$`").intersection(word):
+            for directory in directories:
+                found = glob.iglob(_from_home(word), root_dir=directory)  # noqa: PTH207 (patterns may be absolute)
+                names = list(itertools.islice(found, MAX_FILES + 1))
+                if len(names) > MAX_FILES:
+                    raise _NotAll
+                yield from names
+        elif word.startswith("~"):
+            yield _from_home(word)
+
+
+def _from_home(word: str) -> str:
+    return str(Path(word).expanduser()) if word.startswith("~") else word
+
+
 def _enter(word: str, directories: list[str]) -> None:
     """`cd web`, `make -C lib`, `npm --prefix=app`: files may be named from there."""
     for name in _forms(word):
@@ -173,7 +240,7 @@ def _enter(word: str, directories: list[str]) -> None:
             if path not in directories and _is_directory(path):
                 directories.append(path)
                 if len(directories) > MAX_DIRECTORIES:
-                    raise _TooMany
+                    raise _NotAll
 
 
 def _all_names(words: list[str]) -> Iterator[str]:
@@ -190,9 +257,12 @@ def _script_names(words: list[str]) -> Iterator[str]:
         name = word.rpartition("/")[2]
         if running:
             yield word
-        if any(blank in word for blank in " \t\n"):  # `bash -c 'sh build.sh'`
+        before = words[at - 1] if at else ""
+        if any(blank in word for blank in " \t\n") or before in _CODE:  # `bash -c 'sh build.sh'`
             yield from filter(None, _PIECES.split(word))
-        if (words[at - 1] if at else "") in _NAMES_FILE or word.partition("=")[0] in _NAMES_FILE:
+        if _ASSIGNMENT.match(word):  # `BASH_ENV=build.sh bash x`
+            yield word.partition("=")[2]
+        if before in _NAMES_FILE or word.partition("=")[0] in _NAMES_FILE:
             yield from _forms(word)
         if not running and _INTERPRETERS.fullmatch(name):
             running = _runs_files(name, words[at + 1 :])
@@ -212,8 +282,8 @@ def _runs_files(interpreter: str, words: list[str]) -> bool:
 def _read_by_programs(words: list[str]) -> Iterator[str]:
     for at, word in enumerate(words):
         yield from _READ_BY.get(word.rpartition("/")[2], ())
-        if word == "-m" and at + 1 < len(words):
-            module = words[at + 1].replace(".", "/")
+        module = words[at + 1] if word == "-m" and at + 1 < len(words) else word[2:] if word.startswith("-m") else ""
+        if module := module.replace(".", "/"):
             yield from (f"{module}.py", f"{module}/__main__.py")
 
 
@@ -245,7 +315,7 @@ def _looked_at(path: str, *, programs_only: bool) -> ScriptFile | None:
     if not stat.S_ISREG(about.st_mode) or (programs_only and not about.st_mode & 0o111):
         return None
     if about.st_size > MAX_FILE_BYTES:
-        raise _TooMany
+        raise _NotAll
     link = target if target != os.path.realpath(Path(path).parent) + "/" + Path(path).name else ""
     return ScriptFile(path=path, sha256=_sha256(path), target=link)
 

@@ -4,11 +4,12 @@ import os
 from collections.abc import Sequence
 
 import anyio
+from msgspec.structs import replace
 
 from hames.domain.errors import InvalidCommand, SandboxUnavailable
 from hames.domain.policy import DangerFullAccess, ExternalSandbox, ReadOnly, SandboxPolicy, WorkspaceWrite
 from hames.domain.value import Value
-from hames.ports import Launch, Limits, Sandbox, ToolFailed
+from hames.ports import Launch, Limits, Process, Sandbox, ToolFailed
 
 SECONDS = 120.0
 _KILL_SECONDS = 3.0
@@ -41,7 +42,9 @@ class GitAnswer(Value):
 
 
 class SandboxedGit:
-    """`policy` is that of the thread: where it has no sandbox, git has none either."""
+    """`policy` is that of the thread. Where that has no sandbox git has one all the same: nobody was asked about the
+    programs that the repository names. Without one run only the user's hooks, and git where the machine has none.
+    """
 
     def __init__(self, sandbox: Sandbox, policy: SandboxPolicy) -> None:
         self._sandbox = sandbox
@@ -51,17 +54,18 @@ class SandboxedGit:
         """Changes nothing; the output is what git writes to stdout alone."""
         argv = (*_WITHOUT_ERRORS, "git", *_PLAIN, *NO_HOOKS, "--no-optional-locks", "--no-pager")
         argv = (*argv, *_bare(top), *words)
-        return await self._run(argv, top, self._open or ReadOnly())
+        return await self._run(argv, top, ReadOnly())
 
     async def change(self, top: str, *words: str, roots: Sequence[str] = (), hooks: bool = False) -> GitAnswer:
         """Writes to the repository of `top`, and to `roots`. `hooks`: those of the user run as well."""
         argv = ("git", *_PLAIN, *(() if hooks else NO_HOOKS), "--no-pager", *_bare(top), *words)
-        return await self._run(argv, top, self._open or WorkspaceWrite(writable_roots=tuple(roots)))
+        walls = WorkspaceWrite(writable_roots=tuple(roots))
+        return await self._run(argv, top, (self._open or walls) if hooks else walls)
 
     async def _run(self, argv: tuple[str, ...], top: str, policy: SandboxPolicy) -> GitAnswer:
         launch = Launch(argv=argv, cwd=top, workspace=top, policy=policy, limits=Limits(seconds=SECONDS))
         try:
-            process = await self._sandbox.spawn(launch)
+            process = await self._spawn(launch)
         except (OSError, SandboxUnavailable, ToolFailed) as problem:
             raise InvalidCommand(f"git cannot be run: {problem}") from None
         kept, code = bytearray(), -1
@@ -78,6 +82,14 @@ class SandboxedGit:
             with anyio.move_on_after(_KILL_SECONDS, shield=True):
                 await process.kill()
         return GitAnswer(code=code, output=bytes(kept))
+
+    async def _spawn(self, launch: Launch) -> Process:
+        try:
+            return await self._sandbox.spawn(launch)
+        except SandboxUnavailable:
+            if self._open is None:
+                raise
+            return await self._sandbox.spawn(replace(launch, policy=self._open))
 
 
 def _bare(top: str) -> tuple[str, ...]:

@@ -291,7 +291,8 @@ class AppServerClient(AppServerConnection):
         return msgspec.convert(with_items(result), shape, from_attributes=True)
 
     async def _initialize(self, name: str = "hames-client", version: str = "1", title: str | None = None) -> None:
-        who = m.InitializeParams(client_info=m.ClientInfo(name=name, version=version, title=title))
+        info = m.ClientInfo(name=name, version=version, title=title)
+        who = m.InitializeParams(client_info=info, capabilities=m.ClientCapabilities(experimental_api=True))
         self.agent = await self._call("initialize", who, m.InitializeResult)
         await self.notify("initialized", {})
 

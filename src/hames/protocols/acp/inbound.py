@@ -124,12 +124,11 @@ def open_session(params: Params, *, replay: bool) -> OpenSession:
     return OpenSession(thread_id=thread_id, resume=resume, replay=replay or after is not None, after=after)
 
 
-def list_sessions(params: Params) -> tuple[commands.ListThreads, str | None]:
-    """The command, and the directory whose sessions are wanted."""
+def list_sessions(params: Params) -> commands.ListThreads:
     given = read(params, m.ListSessionsRequest)
     if given.cwd is not None:
         _directory(given.cwd, "cwd")
-    return commands.ListThreads(limit=PAGE, cursor=given.cursor), given.cwd
+    return commands.ListThreads(limit=PAGE, cursor=given.cursor, cwds=() if given.cwd is None else (given.cwd,))
 
 
 def prompt(params: Params) -> commands.SubmitPrompt | commands.CompactThread | commands.StartReview:

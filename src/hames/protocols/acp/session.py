@@ -157,8 +157,7 @@ class AcpSession(AcpOutput):
                     return [Execute(command=opening.resume, context=pending)]
                 return [_follow(opening, pending)]
             case "session/list":
-                command, cwd = inbound.list_sessions(params)
-                return [Execute(command=command, context=_Pending(request, cwd))]
+                return [Execute(command=inbound.list_sessions(params), context=_Pending(request))]
             case "session/prompt":
                 self._questions.is_silent = False
                 command = inbound.prompt(params)
@@ -258,8 +257,7 @@ class AcpSession(AcpOutput):
             case "session/load" | "session/resume", ThreadState():
                 return [_follow(detail, pending)]
             case "session/list", ThreadPage(threads=threads, next_cursor=next_cursor):
-                found = [one for one in threads if detail is None or one.cwd == detail]
-                self._answer(request, session_page(found, next_cursor))
+                self._answer(request, session_page(threads, next_cursor))
             case "session/prompt", Turn():
                 self._begun(request, outcome, ThreadId(request.params["sessionId"]))
             case "session/prompt", QueuedPrompt(id=prompt_id):

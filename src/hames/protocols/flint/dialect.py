@@ -322,8 +322,11 @@ class FlintDialect:
         told = m.Delta(thread_id=thread_id, turn_id=event.turn_id, item_id=event.item_id, delta=event.text)
         return Notify(method=method, params=told)
 
-    def models(self, cards: Sequence[ModelCard], selectors: Sequence[Selector], default: str) -> Json:
-        return m.ModelListResult(data=[parts.model(card, selectors, default) for card in cards])
+    def models(
+        self, cards: Sequence[ModelCard], selectors: Sequence[Selector], default: str, next_cursor: str | None = None
+    ) -> Json:
+        data = [parts.model(card, selectors, default) for card in cards]
+        return m.ModelListResult(data=data, next_cursor=text_or_unset(next_cursor))
 
     def queue(self, state: ThreadState) -> Json:
         waiting = [self.queued_prompt(prompt) for prompt in state.queue]

@@ -48,10 +48,12 @@ class Initialize(Local):
 
 
 class ListModels(Local):
-    """`hidden`: the retired ones, too."""
+    """`hidden`: the retired ones, too. `provider` None: of every provider."""
 
+    cursor: str | None = None
     limit: int | None = None
     hidden: bool = False
+    provider: str | None = None
 
 
 class ListConfig(Local):
@@ -68,7 +70,8 @@ class ReadConfig(Local):
 
 
 class ListLoaded(Local):
-    pass
+    cursor: str | None = None
+    limit: int | None = None
 
 
 class Fixed(Local):
@@ -207,7 +210,7 @@ def _thread_list(params: Params) -> commands.ListThreads:
 
 
 def _read_thread(
-    params_type: type[m.ThreadReadParams | m.ThreadTurnsListParams],
+    params_type: type[m.ThreadReadParams | m.ThreadTurnsListParams | m.ThreadItemsListParams],
 ) -> Callable[[Params], commands.Command]:
     return lambda params: commands.ReadThread(thread_id=thread_id(read(params, params_type).thread_id))
 
@@ -311,7 +314,14 @@ def _non_empty(text: str, member: str) -> str:
 
 def _model_list(params: Params) -> ListModels:
     given = read(params, m.ModelListParams)
-    return ListModels(limit=given.limit, hidden=bool(given.include_hidden))
+    return ListModels(
+        cursor=given.cursor, limit=given.limit, hidden=bool(given.include_hidden), provider=given.model_provider
+    )
+
+
+def _loaded_list(params: Params) -> ListLoaded:
+    given = read(params, m.PageParams)
+    return ListLoaded(cursor=given.cursor, limit=given.limit)
 
 
 def _of_thread_or(local: Local) -> Callable[[Params], commands.Command | Local]:
@@ -380,8 +390,8 @@ ADDED: dict[str, Callable[[Params], commands.Command | Local]] = {
     "thread/compact/start": _of_thread(lambda thread_id: commands.CompactThread(thread_id=thread_id)),
     "thread/settings/update": _settings_update,
     "thread/turns/list": _read_thread(m.ThreadTurnsListParams),
-    "thread/items/list": _read_thread(m.ThreadTurnsListParams),
-    "thread/loaded/list": lambda _: ListLoaded(),
+    "thread/items/list": _read_thread(m.ThreadItemsListParams),
+    "thread/loaded/list": _loaded_list,
     "thread/unsubscribe": _unsubscribe,
     "thread/queue/add": _queue_add,
     "thread/queue/list": _of_thread(lambda thread_id: commands.ReadThread(thread_id=thread_id)),

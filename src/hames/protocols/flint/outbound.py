@@ -1,5 +1,6 @@
 """Notifications of flint, made from a change: pure, and the same for every dialect."""
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from hames.domain import events
@@ -12,6 +13,8 @@ from hames.protocols.flint import messages as m
 from hames.protocols.flint.dialect import FlintDialect
 from hames.protocols.flint.parts import THREAD_STATUS
 from hames.protocols.rpc_session import Ask, Notify, Outgoing, Settled
+
+_HISTORY = frozenset({"turn/started", "item/started", "item/completed", "turn/completed"})
 
 Said = AgentMessage | Reasoning | WebSearch
 """What the model service itself brings forth."""
@@ -97,6 +100,12 @@ def _is_hidden(change: Change, dialect: FlintDialect) -> bool:
 def thread_started(state: ThreadState, dialect: FlintDialect) -> list[Outgoing]:
     """`thread/started`. History travels in the answer that comes before it, not here."""
     return [Notify(method="thread/started", params={"thread": dialect.thread(state, turns=False)})]
+
+
+def history(changes: Sequence[Change], dialect: FlintDialect) -> list[Outgoing]:
+    """What a client of the specification alone would have heard of these changes."""
+    told = [message for change in changes for message in project(change, dialect)]
+    return [message for message in told if isinstance(message, Notify) and message.method in _HISTORY]
 
 
 def notice(state: ThreadState, dialect: FlintDialect) -> list[Outgoing]:

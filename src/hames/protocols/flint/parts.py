@@ -17,7 +17,7 @@ from hames.domain.json import Json
 from hames.domain.models import ModelCard
 from hames.domain.options import Selector
 from hames.domain.processes import ProcessList, ProcessStatus
-from hames.domain.servers import ServerList, ServerStatus
+from hames.domain.servers import ServerStatus
 from hames.domain.state import ThreadState, Turn
 from hames.domain.undo import UndoReport
 from hames.domain.usage import Usage
@@ -98,13 +98,11 @@ def sandbox(given: policy.SandboxPolicy) -> m.SandboxPolicy:
             assert_never(never)
 
 
-def report(outcome: ProcessList | ServerList | ContextReport | UndoReport | WorktreeList | WorktreeReport) -> Json:
+def report(outcome: ProcessList | ContextReport | UndoReport | WorktreeList | WorktreeReport) -> Json:
     """The answer to a request about what a thread has running, or what it has told the model."""
     match outcome:
         case ProcessList(processes=processes):
             return m.ThreadProcesses(data=[background_process(one) for one in processes])
-        case ServerList(servers=servers):
-            return m.McpServerStatusList(data=[server_status(server) for server in servers])
         case ContextReport():
             return context_answer(outcome)
         case WorktreeList() | WorktreeReport():

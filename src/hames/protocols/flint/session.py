@@ -19,6 +19,7 @@ from hames.domain.ids import ApprovalId, ThreadId, TurnId
 from hames.domain.json import Json
 from hames.domain.options import Overrides, Settings
 from hames.domain.rules import Rule
+from hames.domain.servers import ServerList
 from hames.domain.state import Change, QueuedPrompt, ThreadState, Turn
 from hames.ports import ClientToolCall, Models
 from hames.protocols.flint import elicitation, greeting, inbound, method_order, outbound
@@ -33,8 +34,8 @@ from hames.protocols.flint.codex.inbound import FIXED
 from hames.protocols.flint.codex.model_choice import with_provider
 from hames.protocols.flint.codex.steering import steering_instead
 from hames.protocols.flint.dialect import About, FlintDialect
-from hames.protocols.flint.history_pages import items_page, turns_page
 from hames.protocols.flint.options import check_option, config_options, with_options
+from hames.protocols.flint.pages import items_page, page_of, servers_page, turns_page
 from hames.protocols.flint.parts import provider_of, report
 from hames.protocols.rpc_session import Ask, Notify, Outgoing, Pending, RpcSession
 from hames.protocols.session import Action, ClientRequest, Execute, Follow, Outcome, Unfollow
@@ -80,6 +81,7 @@ class FlintSession(RpcSession):
         """Where the changes begin of a thread that was followed for the next command about it."""
         self._asked: dict[ApprovalId, _Asked] = {}
         self._ephemeral: list[ThreadId] = []
+        self._tells_history = True
         self._warned: set[str] = set()
         self._tool_calls = ToolCalls()
         if codex:
@@ -145,7 +147,9 @@ class FlintSession(RpcSession):
                 cards = [card for card in models.cards() if hidden or not card.successor or card.id == default.id]
                 if all(card.id != default.id for card in cards):  # a name that no list has
                     cards = [default, *cards]
-                return self._dialect.models(cards[:limit], models.selectors(), default.id)
+                wanted = [(card.id, card) for card in cards if call.provider in (None, provider_of(card.id))]
+                shown, after = page_of(wanted, call.cursor, limit)
+                return self._dialect.models(shown, models.selectors(), default.id, after)
             case inbound.ListConfig():
                 return m.ConfigOptions(options=self._options(self._session()))
             case inbound.SetConfig(id=name, value=value):
@@ -153,8 +157,10 @@ class FlintSession(RpcSession):
                 return m.ConfigOptions(options=self._options(self._session()))
             case inbound.ReadConfig():
                 return self._dialect.config(self._session(), self._options(self._session()))
-            case inbound.ListLoaded():
-                return m.ThreadLoadedListResult(data=[*map(self._dialect.thread_id, self._loaded)], next_cursor=None)
+            case inbound.ListLoaded(cursor=cursor, limit=limit):
+                names = [(name, name) for name in map(self._dialect.thread_id, self._loaded)]
+                data, after = page_of(names, cursor, limit)
+                return m.ThreadLoadedListResult(data=data, next_cursor=after)
             case inbound.Unsubscribe(thread_id=thread_id):
                 heard = thread_id in self._loaded
                 self._loaded.pop(thread_id, None)
@@ -205,7 +211,9 @@ class FlintSession(RpcSession):
             else None
         )
         if isinstance(opened, ThreadState) and opened.id not in self._followed:
-            return [Follow(thread_id=opened.id, context=pending._replace(command=command))]
+            resumes = isinstance(command, commands.ResumeThread) and not pending.request.params.get("excludeTurns")
+            replay = resumes and self._tells_history and not self._dialect.is_codex
+            return [Follow(thread_id=opened.id, replay=replay, context=pending._replace(command=command))]
         self.answer(pending.request, self._result(pending.request, command, outcome))
         if isinstance(opened, ThreadState):
             self._greet(opened, opens=True)
@@ -217,6 +225,7 @@ class FlintSession(RpcSession):
     def followed(self, action: Follow, state: ThreadState, history: Sequence[Change], now: float) -> Sequence[Action]:  # noqa: ARG002
         self._followed.add(state.id)
         if isinstance(pending := action.context, Pending) and pending.command is not None:
+            self.say(self._without_muted(outbound.history(history, self._dialect)))
             self.answer(pending.request, self._result(pending.request, pending.command, state))
             self._greet(state, opens=True)
             self._tell_ignored(pending.request, pending.command, state)
@@ -248,6 +257,8 @@ class FlintSession(RpcSession):
                 return program_result(request.method, outcome)
             case None:
                 return m.Empty()
+            case ServerList():
+                return servers_page(outcome, inbound.read(request.params, m.McpServerStatusListParams))
             case _:
                 return report(outcome)
 
@@ -299,6 +310,8 @@ class FlintSession(RpcSession):
         if greeting.is_codex(self.client_name, capabilities):
             self._speak_codex()
         if params.capabilities is not None:
+            # Who asks for extensions has the history in the answer; who does not, may know no such member.
+            self._tells_history = not params.capabilities.experimental_api
             self._muted = frozenset(params.capabilities.opt_out_notification_methods or ())
         return greeting.result(
             version=self._about.version,
@@ -424,7 +437,7 @@ class FlintSession(RpcSession):
                 told = FlintDialect(self._about, self._window).queue(state)
                 return m.ThreadQueueListResult(data=told.queue, held=told.held)
             case "thread/items/list":
-                return items_page(state, self._dialect, inbound.read(request.params, m.ThreadTurnsListParams))
+                return items_page(state, self._dialect, inbound.read(request.params, m.ThreadItemsListParams))
             case "thread/turns/list":
                 return turns_page(state, self._dialect, inbound.read(request.params, m.ThreadTurnsListParams))
             case _:

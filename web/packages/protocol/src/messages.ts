@@ -236,12 +236,12 @@ export type Request =
     }
   | {
       method: "thread/items/list";
-      params: ThreadTurnsListParams;
+      params: ThreadItemsListParams;
       id: string | number;
     }
   | {
       method: "thread/loaded/list";
-      params?: Empty;
+      params?: PageParams;
       id: string | number;
     }
   | {
@@ -921,10 +921,11 @@ export interface McpServerStatusList {
 /**
  * Starts the thread's servers if they are not running yet. Without `threadId`: the thread that was opened last.
  *
- * `cursor`, `limit` and `detail` are Codex's and have no effect: the first page has all servers in full.
+ * `detail` is Codex's and has no effect: servers are always shown in full.
  */
 export interface McpServerStatusListParams {
   threadId?: string | null;
+  serverName?: string | null;
   cursor?: string | null;
   limit?: number | null;
   detail?: string | null;
@@ -952,12 +953,15 @@ export interface ReasoningEffort {
   _meta?: unknown;
 }
 export interface ModelListParams {
+  cursor?: string | null;
   limit?: number | null;
   includeHidden?: boolean | null;
+  modelProvider?: string | null;
   _meta?: unknown;
 }
 export interface ModelListResult {
   data: Model[];
+  nextCursor?: string;
   _meta?: unknown;
 }
 export interface ThreadStarted {
@@ -1143,6 +1147,11 @@ export interface ServerRequestResolved {
   ended?: "answered" | "noClient" | "timedOut" | "turnEnded" | "withdrawn";
   _meta?: unknown;
 }
+export interface PageParams {
+  cursor?: string | null;
+  limit?: number | null;
+  _meta?: unknown;
+}
 export interface PathNotUndone {
   path: string;
   why: string;
@@ -1296,6 +1305,15 @@ export interface ThreadTurnsListParams {
   cursor?: string | null;
   limit?: number | null;
   sortDirection?: ("asc" | "desc") | null;
+  itemsView?: ("full" | "notLoaded" | "summary") | null;
+  _meta?: unknown;
+}
+export interface ThreadItemsListParams {
+  threadId: string;
+  cursor?: string | null;
+  limit?: number | null;
+  sortDirection?: ("asc" | "desc") | null;
+  turnId?: string | null;
   _meta?: unknown;
 }
 export interface ThreadQueueAddParams {
@@ -1562,8 +1580,8 @@ export interface Requests {
   "thread/compact/start": { params: ThreadIdParams; result: TurnResult };
   "thread/settings/update": { params: ThreadSettingsUpdateParams; result: Empty };
   "thread/turns/list": { params: ThreadTurnsListParams; result: TurnsPage };
-  "thread/items/list": { params: ThreadTurnsListParams; result: ItemsPage };
-  "thread/loaded/list": { params: Empty; result: ThreadLoadedListResult };
+  "thread/items/list": { params: ThreadItemsListParams; result: ItemsPage };
+  "thread/loaded/list": { params: PageParams; result: ThreadLoadedListResult };
   "thread/unsubscribe": { params: ThreadIdParams; result: ThreadUnsubscribeResult };
   "thread/queue/add": { params: ThreadQueueAddParams; result: ThreadQueueAddResult };
   "thread/queue/list": { params: ThreadIdParams; result: ThreadQueueListResult };

@@ -21,11 +21,14 @@ _MEMBERS = frozenset(
         "effort",
         "environments",
         "ephemeral",
+        "excludedThreadIds",
         "experimentalRawEvents",
         "historyMode",
         "initialTurnsPage",
         "modelProvider",
+        "modelProviders",
         "multiAgentMode",
+        "originators",
         "permissions",
         "persistExtendedHistory",
         "projectId",
@@ -35,9 +38,11 @@ _MEMBERS = frozenset(
         "serviceTier",
         "sessionStartSource",
         "sourceKinds",
+        "sortDirection",
         "sortKey",
         "summary",
         "threadSource",
+        "useStateDbOnly",
     }
 )
 """Parameters of threads and turns that only Codex's protocol has."""

@@ -309,8 +309,10 @@ class CodexDialect(FlintDialect):
         where = {"threadId": self.thread_id(thread_id), "turnId": event.turn_id, "itemId": event.item_id}
         return Notify(method=method, params={**where, name: event.text, **also})
 
-    def models(self, cards: Sequence[ModelCard], selectors: Sequence[Selector], default: str) -> Members:
-        return {"data": [model_members(card, selectors, default) for card in cards], "nextCursor": None}
+    def models(
+        self, cards: Sequence[ModelCard], selectors: Sequence[Selector], default: str, next_cursor: str | None = None
+    ) -> Members:
+        return {"data": [model_members(card, selectors, default) for card in cards], "nextCursor": next_cursor}
 
     def queue(self, state: ThreadState) -> Members:
         return {"threadId": self.thread_id(state.id)}

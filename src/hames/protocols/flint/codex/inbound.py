@@ -24,6 +24,7 @@ from hames.protocols.flint.codex.injected_items import decode_injected_items
 from hames.protocols.flint.codex.policies import AnySandbox, approval_policy, sandbox_policy
 from hames.protocols.flint.codex.raw_items import WISH
 from hames.protocols.flint.codex.unsupported import refuse_unsupported
+from hames.protocols.flint.codex.uuids import from_uuid
 from hames.protocols.flint.inbound import EmptyPage, Fixed, Local, ReadConfig, directory, read, thread_id
 from hames.protocols.flint.wire import Wire
 
@@ -130,6 +131,8 @@ class TurnSteer(Wire):
     thread_id: str
     input: list[CodexInput]
     expected_turn_id: str | None = None
+    client_user_message_id: str | None = None
+    additional_context: dict[str, ContextEntry] | None = None
 
 
 class QueueAdd(Wire):
@@ -143,10 +146,16 @@ class ThreadList(Wire):
     limit: m.Limit | None = None
     archived: bool | None = None
     search_term: str | None = None
-    section_id: str | None = None
+    cwd: str | list[str] | None = None
+    model_providers: list[str] | None = None
+    excluded_thread_ids: list[str] | None = None
+    sort_key: Literal["created_at", "updated_at", "recency_at", "section_position"] | None = None
+    sort_direction: Literal["asc", "desc"] | None = None
     source_kinds: list[str] | None = None
+    section_id: str | None = None
     parent_thread_id: str | None = None
     ancestor_thread_id: str | None = None
+    attached_to_thread_id: str | None = None
 
 
 class Cwds(Wire):
@@ -218,6 +227,13 @@ def _content(parts: list[CodexInput]) -> tuple[domain.UserInput, ...]:
     return inbound.content([_part(part) for part in parts])
 
 
+def _context(given: dict[str, ContextEntry] | None) -> tuple[domain.UserInput, ...]:
+    return tuple(
+        domain.TextInput(text=f"Context from {entry.name or source}:\n{entry.value}")
+        for source, entry in (given or {}).items()
+    )
+
+
 def _part(part: CodexInput) -> wire.UserInput:
     if isinstance(part, CodexText):
         # Marks of the client's own on the text. They come back with it, and nobody else looks at them.
@@ -255,11 +271,19 @@ def _thread_fork(params: Params) -> commands.ForkThread:
 
 def _thread_list(params: Params) -> commands.ListThreads | EmptyPage:
     given = read(params, ThreadList)
-    elsewhere = given.section_id or given.parent_thread_id or given.ancestor_thread_id
-    if elsewhere or (given.source_kinds and not _LISTED_SOURCES.intersection(given.source_kinds)):
+    above = given.parent_thread_id or given.ancestor_thread_id or given.attached_to_thread_id
+    if given.section_id or above or (given.source_kinds and not _LISTED_SOURCES.intersection(given.source_kinds)):
         return EmptyPage()
+    by_creation, ascending = given.sort_key == "created_at", given.sort_direction == "asc"
     return commands.ListThreads(
-        cursor=given.cursor, limit=given.limit, archived=bool(given.archived), search=given.search_term or ""
+        cursor=given.cursor,
+        limit=given.limit,
+        archived=bool(given.archived),
+        search=given.search_term or "",
+        cwds=(given.cwd,) if isinstance(given.cwd, str) else tuple(given.cwd or ()),
+        providers=tuple(given.model_providers or ()),
+        excluded=tuple(map(from_uuid, given.excluded_thread_ids or ())),
+        order=commands.ListOrder(by="created" if by_creation else "updated", oldest_first=ascending),
     )
 
 
@@ -270,13 +294,9 @@ def _settings_update(params: Params) -> commands.ChangeSettings:
 
 def _turn_start(params: Params) -> commands.StartTurn:
     given = read(params, TurnStart)
-    context = tuple(
-        domain.TextInput(text=f"Context from {entry.name or source}:\n{entry.value}")
-        for source, entry in (given.additional_context or {}).items()
-    )
     return commands.StartTurn(
         thread_id=thread_id(given.thread_id),
-        content=(*_content(given.input), *context),
+        content=(*_content(given.input), *_context(given.additional_context)),
         overrides=_changes(given),
         client_id=given.client_user_message_id,
         meta=_logged(params, given.meta, *TURN_NOTES),
@@ -287,8 +307,9 @@ def _turn_steer(params: Params) -> commands.SteerTurn:
     given = read(params, TurnSteer)
     return commands.SteerTurn(
         thread_id=thread_id(given.thread_id),
-        content=_content(given.input),
+        content=(*_content(given.input), *_context(given.additional_context)),
         turn_id=None if given.expected_turn_id is None else TurnId(given.expected_turn_id),
+        client_id=given.client_user_message_id,
     )
 
 
@@ -378,5 +399,6 @@ ROUTES: dict[str, Callable[[Params], commands.Command | Local]] = {
     "thread/queue/add": _queue_add,
     "turn/start": _turn_start,
     "turn/steer": _turn_steer,
+    "review/start": inbound.ROUTES["review/start"],
     "config/read": lambda _: ReadConfig(),
 }

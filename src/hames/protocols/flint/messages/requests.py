@@ -140,6 +140,16 @@ class ThreadTurnsListParams(Wire):
     cursor: str | None = None
     limit: objects.Limit | None = None
     sort_direction: Literal["asc", "desc"] | None = None
+    items_view: Literal["notLoaded", "summary", "full"] | None = None
+    """`summary`: what the user said, and the last message of the agent."""
+
+
+class ThreadItemsListParams(Wire):
+    thread_id: str
+    cursor: str | None = None
+    limit: objects.Limit | None = None
+    sort_direction: Literal["asc", "desc"] | None = None
+    turn_id: str | None = None
 
 
 class TurnsPage(Wire):
@@ -161,6 +171,11 @@ class ItemsPage(Wire):
     data: list[ItemEntry]
     next_cursor: str | None
     backwards_cursor: str | None
+
+
+class PageParams(Wire):
+    cursor: str | None = None
+    limit: objects.Limit | None = None
 
 
 class ThreadLoadedListResult(Wire):
@@ -255,12 +270,15 @@ class ReviewStartResult(Wire):
 
 
 class ModelListParams(Wire):
+    cursor: str | None = None
     limit: objects.Limit | None = None
     include_hidden: bool | None = None
+    model_provider: str | None = None
 
 
 class ModelListResult(Wire):
     data: list[objects.Model]
+    next_cursor: str | Maybe = msgspec.UNSET
 
 
 class ConfigListParams(Wire):
@@ -319,10 +337,11 @@ class ThreadProcesses(Wire):
 class McpServerStatusListParams(Wire):
     """Starts the thread's servers if they are not running yet. Without `threadId`: the thread that was opened last.
 
-    `cursor`, `limit` and `detail` are Codex's and have no effect: the first page has all servers in full.
+    `detail` is Codex's and has no effect: servers are always shown in full.
     """
 
     thread_id: str | None = None
+    server_name: str | None = None
     cursor: str | None = None
     limit: objects.Limit | None = None
     detail: str | None = None
