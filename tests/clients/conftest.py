@@ -15,6 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / ".tools" / "clients"
 NPM = ("@openai/codex@0.166.0", "@agentclientprotocol/codex-acp@2.6.0")
 PYPI_ALONE = ("openai-codex==0.163.0",)
+SECONDS = 1200
+"""The first test of a file installs what all of them need."""
 PYPI = ("pydantic>=2.12", "packaging>=25", "pyte>=0.8.2")
 
 
@@ -22,6 +24,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.slow)
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(SECONDS))
 
 
 @pytest.fixture(scope="session")

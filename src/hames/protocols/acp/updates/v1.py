@@ -37,10 +37,10 @@ from hames.protocols.acp.permissions import (
     permission_changes,
     permission_input,
     permission_options,
-    permission_reason,
     permission_title,
 )
 from hames.protocols.acp.tool_calls import diffs, raw_output, tool_view
+from hames.protocols.describe import approval_reason
 
 STATUSES: dict[ItemStatus, m.ToolCallStatus] = {
     "running": "in_progress",
@@ -162,7 +162,7 @@ class OutboundV1(Outbound):
         item = state.item(approval.item_id)
         view = tool_view(item) if isinstance(item, ToolItem) else None
         content: list[m.ToolCallContent] = [diff for change in permission_changes(approval) for diff in diffs(change)]
-        if reason := permission_reason(approval):
+        if reason := approval_reason(approval):
             content.append(_text(reason))
         call = m.ToolCallUpdate(
             tool_call_id=approval.item_id,

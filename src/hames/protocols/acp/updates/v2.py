@@ -45,11 +45,11 @@ from hames.protocols.acp.permissions import (
     permission_changes,
     permission_input,
     permission_options,
-    permission_reason,
     permission_title,
 )
 from hames.protocols.acp.tool_calls import git_patch, raw_output, tool_view
 from hames.protocols.acp.updates.v1 import plan_entries
+from hames.protocols.describe import approval_reason
 
 STATUSES: dict[ItemStatus, str] = {
     "running": "in_progress",
@@ -185,7 +185,7 @@ class OutboundV2(Outbound):
         return m.RequestPermissionRequest(
             session_id=state.id,
             title=permission_title(approval),
-            description=permission_reason(approval) or None,
+            description=approval_reason(approval) or None,
             subject=subject,
             options=permission_options(approval),
         )
