@@ -69,15 +69,15 @@ async def test_an_observer_starts_nothing_and_reads_why(tmp_path: Path, call: st
         assert "observer" in error.message
 
 
-@pytest.mark.parametrize(
-    ("call", "path"),
-    [
-        (lambda client: client.embeddings.create(model="hames", input="x"), "POST /v1/embeddings"),
-        (lambda client: client.completions.create(model="hames", prompt="x"), "POST /v1/completions"),
-        (lambda client: client.responses.input_items.list("resp_x"), "GET /v1/responses/resp_x/input_items"),
-        (lambda client: client.files.list(), "GET /v1/files"),
-    ],
-)
+PATHS: list[tuple[Call, str]] = [
+    (lambda client: client.embeddings.create(model="hames", input="x"), "POST /v1/embeddings"),
+    (lambda client: client.completions.create(model="hames", prompt="x"), "POST /v1/completions"),
+    (lambda client: client.responses.input_items.list("resp_x"), "GET /v1/responses/resp_x/input_items"),
+    (lambda client: client.files.list(), "GET /v1/files"),
+]
+
+
+@pytest.mark.parametrize(("call", "path"), PATHS)
 async def test_a_path_that_is_not_there_is_named(tmp_path: Path, call: Call, path: str) -> None:
     async with serving(tmp_path) as (server, _):
         error = await refusal(server, OWNER, call)
