@@ -1,6 +1,8 @@
 """The real packages, pinned, installed once into `.tools/clients`."""
 
+import contextlib
 import subprocess
+import sys
 import venv
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / ".tools" / "clients"
 NPM = ("@openai/codex@0.166.0", "@agentclientprotocol/codex-acp@2.6.0")
 PYPI_ALONE = ("openai-codex==0.163.0",)
+SECONDS = 1200
+"""The first test of a file installs what all of them need."""
 PYPI = ("pydantic>=2.12", "packaging>=25", "pyte>=0.8.2")
 
 
@@ -22,6 +26,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.slow)
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(SECONDS))
 
 
 @pytest.fixture(scope="session")
@@ -62,8 +68,22 @@ def run_command(*command: str) -> None:
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
 
 
+def newest_python(*least: int) -> str:
+    """The newest on this machine. A name on the PATH may be a shim that runs nothing, so each one is tried."""
+    report = "import sys, venv; print(*sys.version_info[:2])"
+    installed = (str(one) for one in Path.home().glob(".pyenv/versions/*/bin/python3"))
+    found: list[tuple[tuple[int, ...], str]] = []
+    for name in (sys.executable, "python3", *(f"python3.{minor}" for minor in range(12, 20)), *installed):
+        with contextlib.suppress(OSError, ValueError):
+            done = subprocess.run([name, "-c", report], check=False, capture_output=True, text=True)
+            found.append((tuple(int(part) for part in done.stdout.split()), name))
+    version, name = max(found)
+    assert version >= least, f"Python {'.'.join(map(str, least))} or newer is needed, and this machine has none"
+    return name
+
+
 def pytest_sessionfinish() -> None:
     write_table()
-    write_acp_table(expected=8)
+    write_acp_table(expected=9)
     write_agents_table()
     write_request_tables()

@@ -30,7 +30,7 @@ EXPECTED: dict[str, tuple[str, ...]] = {
         for client in ("Claude Code", "Codex", "MCP inspector (CLI)", "MCP SDK", "opencode")
         for transport in ("HTTP", "stdio")
     ),
-    "agui": ("@ag-ui/client", "CopilotKit", "ag-ui-protocol"),
+    "agui": ("@ag-ui/client", "CopilotKit", "ag-ui-protocol", "assistant-ui"),
 }
 HEAD = """\
 # Clients of MCP, AG-UI and OpenAI's APIs

@@ -9,7 +9,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable
@@ -22,7 +21,7 @@ import pytest
 from agents_table import note_agent
 from client_support import HAMES, talk, use
 
-from conftest import HOME, install_once, run_command
+from conftest import HOME, install_once, newest_python, run_command
 
 pytest.register_assert_rewrite("matrix_support")
 sys.path.append(str(Path(__file__).resolve().parents[1] / "e2e"))
@@ -133,17 +132,6 @@ LOGINS = {
 """Those that want a login: the version that each speaks, and what people read."""
 
 
-def python_for_vibe() -> str:
-    """Vibe needs Python 3.12 or newer. A name on the PATH may be a shim that runs nothing, so each one is tried."""
-    check = "import sys, venv; sys.exit(sys.version_info < (3, 12))"
-    installed = sorted(str(one) for one in Path.home().glob(".pyenv/versions/*/bin/python3"))
-    for name in (sys.executable, "python3.14", "python3.13", "python3.12", *installed):
-        with contextlib.suppress(OSError):
-            if subprocess.run([name, "-c", check], check=False, capture_output=True).returncode == 0:
-                return name
-    raise AssertionError("Vibe needs Python 3.12 or newer, and there is none on this machine")
-
-
 @pytest.fixture(scope="session")
 def programs() -> str:
     """A PATH with all of them."""
@@ -156,7 +144,7 @@ def programs() -> str:
         run_command("env", f"PATH={node}:{os.environ['PATH']}", *words, *NPM)
 
     def install_vibe() -> None:
-        run_command(python_for_vibe(), "-m", "venv", "--clear", str(FOLDER / "vibe"))
+        run_command(newest_python(3, 12), "-m", "venv", "--clear", str(FOLDER / "vibe"))
         run_command(str(FOLDER / "vibe" / "bin" / "python"), "-m", "pip", "install", "-q", *PYPI)
 
     install_once("acp-agents", NPM, install)

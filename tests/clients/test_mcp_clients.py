@@ -28,7 +28,6 @@ NPM = ("@modelcontextprotocol/inspector@2.12.0", "@anthropic-ai/claude-code@2.1.
 PAGE = "mcp-server.md"
 GREETING = "Hello from Hames."
 TRANSPORTS = ("stdio", "HTTP")
-pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.fixture(scope="session")

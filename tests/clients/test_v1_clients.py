@@ -37,7 +37,6 @@ NPM_CLIENTS = {
 TEXT, THERE = "Hello from Hames.", "Still here."
 PAGE = "openai-api.md"
 OWN_URL = "http://127.0.0.1:4800"
-pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.fixture(scope="session")

@@ -202,6 +202,24 @@ async def test_a_response_and_the_one_that_follows_it(tmp_path: Path, stream: bo
             await here.client.responses.create(model="hames", input="x", previous_response_id="resp_a.b.0")
 
 
+async def test_two_requests_after_one_response_are_both_answered_and_the_slower_one_gets_a_fork(tmp_path: Path) -> None:
+    script = ([say("One.")], [say("Two.")], [say("Two.")], [say("Two.")])
+    async with serving(tmp_path, *script) as here:
+        first = await here.client.responses.create(model="hames", input="first")
+        found: list[Any] = []
+
+        async def go_on(number: int) -> None:
+            more: Any = {"previous_response_id": first.id, "input": f"more {number}"}
+            found.append(await here.client.responses.create(model="hames", **more))
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(3):
+                tasks.start_soon(go_on, number)
+        assert [one.output_text for one in found] == ["Two."] * 3
+        assert sorted(len(state.turns) for state in await here.threads()) == [2, 2, 2]
+        assert all("first" in str(request.messages) for request in here.model.requests)
+
+
 async def respond(client: openai.AsyncOpenAI, stream: bool, **more: Any) -> Any:
     if not stream:
         return await client.responses.create(model="hames", **more)

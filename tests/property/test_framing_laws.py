@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hames.codecs.content_length import BadFraming, ContentLengthDecoder, encode_message
-from hames.codecs.lines import Line, LineDecoder, TooLong
+from hames.codecs.lines import HEAD_BYTES, Line, LineDecoder, TooLong
 
 LIMIT = 12
 
@@ -43,7 +43,11 @@ def test_what_was_joined_with_lf_comes_apart_again(lines: list[bytes]) -> None:
 @given(st.lists(st.integers(0, 3 * LIMIT)))
 def test_every_line_over_the_limit_is_reported_exactly_once(sizes: list[int]) -> None:
     stream = b"".join(b"x" * size + b"\n" for size in sizes)
-    expected = [TooLong(limit=LIMIT) if size > LIMIT else b"x" * size for size in sizes if size]
+    expected = [
+        TooLong(limit=LIMIT, head=b"x" * min(LIMIT, HEAD_BYTES)) if size > LIMIT else b"x" * size
+        for size in sizes
+        if size
+    ]
     assert decoded([stream]) == expected
 
 

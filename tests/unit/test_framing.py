@@ -5,7 +5,7 @@ import doctest
 import pytest
 
 from hames.codecs import lines as framing
-from hames.codecs.lines import LineDecoder, TooLong
+from hames.codecs.lines import HEAD_BYTES, LineDecoder, TooLong
 
 
 def lines(*chunks: bytes, limit: int = 1000) -> list[framing.Line]:
@@ -48,13 +48,21 @@ def test_a_byte_order_mark_counts_only_at_the_very_start() -> None:
 
 def test_a_line_at_the_limit_is_a_line_and_one_byte_more_is_too_long() -> None:
     assert lines(b"x" * 10 + b"\n", limit=10) == [b"x" * 10]
-    assert lines(b"x" * 11 + b"\nnext\n", limit=10) == [TooLong(limit=10), b"next"]
+    assert lines(b"x" * 11 + b"\nnext\n", limit=10) == [TooLong(limit=10, head=b"x" * 10), b"next"]
+
+
+def test_of_a_line_that_is_too_long_the_first_bytes_are_kept_however_it_comes() -> None:
+    text = bytes(range(97, 123)) * 100
+    for step in (1, 7, 600, 5_000):
+        decoder = LineDecoder(limit=1_000)
+        found = [line for at in range(0, len(text), step) for line in decoder.feed(text[at : at + step])]
+        assert found == [TooLong(limit=1_000, head=text[:HEAD_BYTES])]
 
 
 def test_a_line_that_is_too_long_is_reported_once_and_before_it_ends() -> None:
     decoder = LineDecoder(limit=10)
     assert decoder.feed(b"x" * 8) == []
-    assert decoder.feed(b"x" * 8) == [TooLong(limit=10)]
+    assert decoder.feed(b"x" * 8) == [TooLong(limit=10, head=b"x" * 10)]
     assert decoder.feed(b"x" * 8) == []
     assert decoder.feed(b"x\nnext\n") == [b"next"]
 

@@ -83,6 +83,20 @@ ROWS: list[tuple[str, bytes | TooLong, list[tuple[int, Any]], list[tuple[int, An
     ("control", b'{"jsonrpc":"2.0","id":1,"method":"a\x01"}', [(-32700, None)], [(-32700, None)]),
     ("too deep", b"[" * 100_000, [(-32700, None)], [(-32700, None)]),
     ("too long", TooLong(limit=16 << 20), [(-32600, None)], [(-32600, None)]),
+    *(
+        (f"too long, with {head[:40]!r}", TooLong(limit=9, head=head), [(-32600, found)], [(-32600, found)])
+        for head, found in (
+            (b'{"jsonrpc":"2.0","id":7,"method":"hello","params":{"id":8', 7),
+            (b'{"jsonrpc":"2.0","method":"hello","id":"a b","params":{', "a b"),
+            (b' { "id" : -3 , "method" : "hello"', -3),
+            (b'{"id":7,"jsonrpc":"2.0","method":"hello"', 7),
+            (b'{"jsonrpc":"2.0","method":"hello","params":{"id":8,"method":"x"', None),
+            (b'{"jsonrpc":"2.0","id":"ours","result":{"text":"', None),
+            (b'{"jsonrpc":"2.0","id":"\\u0041","method":"hello"', None),
+            (b'{"jsonrpc":"2.0","id":1.5,"method":"hello"', None),
+            (b'{"jsonrpc":"2.0","id":12', None),
+        )
+    ),
     ("a number", b"1", [(-32600, None)], [(-32600, None)]),
     ("a string", b'"x"', [(-32600, None)], [(-32600, None)]),
     ("null", b"null", [(-32600, None)], [(-32600, None)]),

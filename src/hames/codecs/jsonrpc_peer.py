@@ -10,6 +10,7 @@ already encoded; the parameters' own shapes, lookup and state are the dialect's 
 * An id is kept as its JSON text and echoed unchanged: no precision is lost, whatever its size.
 """
 
+import re
 from typing import Literal
 
 import msgspec
@@ -108,7 +109,7 @@ class JsonRpcPeer:
 
     def receive(self, line: Line) -> list[Incoming]:
         if isinstance(line, TooLong):
-            return [self._refuse(_Refused(INVALID_REQUEST, f"a message has at most {line.limit} bytes"))]
+            return [self._refuse(_Refused(INVALID_REQUEST, f"a message has at most {line.limit} bytes", _id_of(line)))]
         try:
             value = parse(line)
         except Unreadable as why:
@@ -239,10 +240,23 @@ class JsonRpcPeer:
         return request.batch.line()
 
 
+_ID_IN_HEAD = re.compile(
+    rb'\s*\{\s*(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*,\s*)*'
+    rb'"id"\s*:\s*(?P<id>-?(?:0|[1-9][0-9]*)|"[\x20\x21\x23-\x5b\x5d-\x7e]*")\s*,\s*(?:"jsonrpc"\s*:\s*"2.0"\s*,\s*)?(?:"method")?'
+)
+
+
 class _Refused(Exception):
     def __init__(self, code: int, message: str, request_id: bytes = b"null") -> None:
         super().__init__(message)
         self.code, self.message, self.request_id = code, message, request_id
+
+
+def _id_of(line: TooLong) -> bytes:
+    """The id of a request of which only the beginning is left, if it comes before `params`: without it the caller
+    would wait for ever."""
+    found = _ID_IN_HEAD.match(line.head)
+    return found["id"] if found is not None and b'"method"' in found[0] else b"null"
 
 
 def _is_notification(value: Json) -> bool:

@@ -12,10 +12,14 @@ _BOM = b"\xef\xbb\xbf"
 _BLANK = b" \t\r"
 
 
+HEAD_BYTES = 512
+
+
 class TooLong(Value):
-    """Stands where a line was that is over the limit. Its bytes are gone."""
+    """Stands where a line was that is over the limit. Its bytes are gone, except the first."""
 
     limit: int
+    head: bytes = b""
 
 
 Line = bytes | TooLong
@@ -69,8 +73,10 @@ class LineDecoder:
         self._size += len(part)
         if self._size > self._limit:
             self._skipping = True
+            kept = min(HEAD_BYTES, self._limit)  # so much has come, however it was cut
+            head = b"".join(one[:kept] for one in self._parts[:kept])[:kept]
             self._parts.clear()
-            lines.append(TooLong(limit=self._limit))
+            lines.append(TooLong(limit=self._limit, head=head))
 
     def _finish(self, lines: list[Line]) -> None:
         line = b"".join(self._parts)

@@ -42,8 +42,13 @@ def approval_question(approval: approvals.Approval) -> str:
             asked = f"Use the tool {name}? {arguments}"
         case approvals.Elicit() as elicit:
             asked = question(elicit)
+    return f"{asked}\n\n{reason}" if (reason := approval_reason(approval)) else asked
+
+
+def approval_reason(approval: approvals.Approval) -> str:
+    """Why it is asked; with it, the model's own reason for leaving the sandbox, which most rulings repeat."""
     why = approval.intent.why if isinstance(approval.intent, approvals.RunCommand) else ""
-    return "\n\n".join(part for part in (asked, approval.reason, why) if part)
+    return "\n\n".join(part for part in (approval.reason, "" if why in approval.reason else why) if part)
 
 
 def tool_name(item: items.ToolItem | items.Compaction) -> str:

@@ -44,6 +44,8 @@ class Run(Value):
     """None: a new thread."""
     fork_after: TurnId | None = None
     """Go on from the end of this turn, in a fork of the thread."""
+    after: TurnId | None = None
+    """The thread's last turn when it was looked up. If another one has begun since, this goes on in a fork."""
     history: tuple[commands.PastTurn, ...] = ()
     """What the client knows of a conversation that happened elsewhere. For a new thread."""
     content: tuple[UserInput, ...] = ()
@@ -188,6 +190,10 @@ class RunSession(session.Session):
             return [session.Execute(command=fork, context=run)]
         return [self._follow(run, run.thread_id)]
 
+    def _in_fork(self, run: Run, left: ThreadId) -> Sequence[session.Action]:
+        """Another request was faster: it has the thread."""
+        return [session.Unfollow(thread_id=left), *self.start(replace(run, fork_after=run.after, after=None))]
+
     def _follow(self, run: Run, thread_id: ThreadId) -> session.Follow:
         return session.Follow(thread_id=thread_id, can_answer=self.can_decide, context=run)
 
@@ -232,6 +238,8 @@ class RunSession(session.Session):
             if fitting is None:
                 self.has_open_request = False
                 return []
+            if state.running is not None and fitting.after not in (None, state.running.id):
+                return self._in_fork(fitting, state.id)
             return self._go_on(fitting, state) if state.running is not None else self._start_turn(fitting, state)
         except HarnessError as error:
             self._refuse(error)
@@ -297,6 +305,11 @@ class RunSession(session.Session):
                 more, error = None, other
             if more is not None:
                 return more
+        match action, error:
+            case session.Execute(command=commands.StartTurn(thread_id=busy), context=Run(after=str()) as r), TurnBusy():
+                return self._in_fork(r, busy)
+            case _:
+                pass
         if isinstance(action.context, Run) or action.context is not None:
             self.turn_id = None if self.state is None or self.state.running is None else self.turn_id
             self._refuse(error)
@@ -304,6 +317,8 @@ class RunSession(session.Session):
 
     def tell(self, changes: Sequence[Change], _now: float) -> None:
         for change in changes:
+            if self.state is not None and self.state.id != change.record.thread_id:
+                continue  # of a thread that was left for a fork
             self.state = change.after
             event = change.record.event
             if self.turn_id is None or self.turn_id != _turn_of(event, change.after):

@@ -62,12 +62,6 @@ def permission_changes(approval: Approval) -> tuple[FileUpdate, ...]:
     return approval.intent.changes if isinstance(approval.intent, ChangeFiles) else ()
 
 
-def permission_reason(approval: Approval) -> str:
-    """Why it is asked, in words for people; with them, the model's own reason for leaving the sandbox."""
-    why = approval.intent.why if isinstance(approval.intent, RunCommand) else ""
-    return "\n".join(part for part in (approval.reason, why) if part)
-
-
 def permission_options(approval: Approval) -> list[PermissionOption]:
     if isinstance(approval.intent, Elicit):
         return [*_elicit_options(approval.intent), PermissionOption(option_id=REJECT, name="Decline", kind=REJECT)]

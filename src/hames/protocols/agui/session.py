@@ -260,10 +260,13 @@ class AguiSession(RunSession):
 
 def _older_outcome(outcome: Json) -> Json:
     """Clients before 1.0 name no version and refuse members that they do not know: CopilotKit's runtime is one. They
-    see calls of their tools by the results that are missing."""
+    see calls of their tools by the results that are missing, unless the run says that it succeeded: assistant-ui does
+    not go on then."""
     match outcome:
         case {"type": "interrupt"}:
             return outcome
+        case {"type": "success", "pendingToolCallIds": _}:
+            return None
         case {"type": "success"}:
             return {"type": "success"}
         case _:

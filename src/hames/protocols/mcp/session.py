@@ -142,7 +142,8 @@ class McpServerSession(Session):
     def _call(self, request: JsonRpcRequest, now: float) -> Sequence[Action]:
         tool, meta = request.params.get("name"), calls.meta_of(request.params)
         if not isinstance(tool, str) or tool not in tools.NAMES:
-            raise InvalidCommand(f"no tool {clipped(str(tool))!r}")
+            named = f"no tool {clipped(tool)!r}" if isinstance(tool, str) else "params.name: must be the name of a tool"
+            raise InvalidCommand(f"{named}; there are: {', '.join(sorted(tools.NAMES))}")
         if self._calls.get(request.id) is not None:
             raise InvalidCommand("a call with this id is not answered yet")
         abilities = (

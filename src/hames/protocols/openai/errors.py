@@ -25,12 +25,21 @@ _TURNS: dict[ErrorInfo, tuple[int, str]] = {
 """What a failed turn is: HTTP's number, and a code. Anything else is the server's fault."""
 
 
-class UnknownParameter(errors.InvalidCommand):
+_HTTP = {
+    401: ("invalid_request_error", "invalid_api_key"),
+    403: ("permission_error", None),
+    404: ("invalid_request_error", "unknown_url"),
+    429: ("rate_limit_error", "rate_limit_exceeded"),
+}
+
+
+class InvalidParameter(errors.InvalidCommand):
     """`param` is its name."""
 
-    def __init__(self, message: str, param: str) -> None:
+    def __init__(self, message: str, param: str, code: str = "invalid_value") -> None:
         super().__init__(message)
         self.param = param
+        self.code = code
 
 
 def error_status(error: HarnessError) -> int:
@@ -40,10 +49,19 @@ def error_status(error: HarnessError) -> int:
 def error_body(error: HarnessError) -> Json:
     kind = next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)[1]
     code = "model_not_found" if isinstance(error, errors.UnknownModel) else None
-    param = error.param if isinstance(error, UnknownParameter) else None
-    if param is not None and code is None:
-        code = "unsupported_parameter"
-    return {"error": {"message": str(error), "type": kind, "param": param, "code": code}}
+    if isinstance(error, InvalidParameter):
+        return _body(str(error), kind, error.code, error.param)
+    return _body(str(error), kind, code)
+
+
+def http_error(status: int, message: str) -> Json:
+    """A refusal before the request was looked at: of its token, its path or its size."""
+    kind, code = _HTTP.get(status, ("server_error" if status >= 500 else "invalid_request_error", None))
+    return _body(message, kind, code)
+
+
+def _body(message: str, kind: str, code: str | None, param: str | None = None) -> Json:
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
 def turn_error(info: ErrorInfo) -> tuple[int, str]:

@@ -23,7 +23,7 @@ from hames.protocols.openai.conversation import (
     UserSays,
     split,
 )
-from hames.protocols.openai.errors import UnknownParameter
+from hames.protocols.openai.errors import InvalidParameter
 from hames.protocols.openai.tools import RequestTools, read_tools
 
 DEFAULT_MODEL = "hames"
@@ -150,9 +150,9 @@ def read_chat(body: bytes) -> ApiRequest:
     tools = read_tools(given, is_chat=True)
     messages = given.get("messages")
     if not isinstance(messages, list) or not messages:
-        raise UnknownParameter("messages: must be a list of messages", "messages")
+        raise InvalidParameter("messages: must be a list of messages", "messages")
     if len(messages) > MOST_ENTRIES:
-        raise UnknownParameter(f"messages: more than {MOST_ENTRIES}", "messages")
+        raise InvalidParameter(f"messages: more than {MOST_ENTRIES}", "messages")
     system: list[str] = []
     entries: list[Entry] = []
     for number, message in enumerate(messages):
@@ -177,29 +177,29 @@ def read_responses(body: bytes) -> ApiRequest:
     system: list[str] = []
     instructions = given.get("instructions")
     if instructions is not None and not isinstance(instructions, str):
-        raise UnknownParameter("instructions: must be a string", "instructions")
+        raise InvalidParameter("instructions: must be a string", "instructions")
     if instructions:
         system.append(instructions)
     items = given.get("input")
     if isinstance(items, str):
         items = [{"role": "user", "content": items}]
     if not isinstance(items, list) or not items:
-        raise UnknownParameter("input: must be a string or a list of items", "input")
+        raise InvalidParameter("input: must be a string or a list of items", "input")
     if len(items) > MOST_ENTRIES:
-        raise UnknownParameter(f"input: more than {MOST_ENTRIES} items", "input")
+        raise InvalidParameter(f"input: more than {MOST_ENTRIES} items", "input")
     entries: list[Entry] = []
     for number, item in enumerate(items):
         entries += _input_item(item, f"input[{number}]", system)
     previous = given.get("previous_response_id")
     if previous is not None and not isinstance(previous, str):
-        raise UnknownParameter("previous_response_id: must be a string", "previous_response_id")
+        raise InvalidParameter("previous_response_id: must be a string", "previous_response_id")
     text, reasoning = given.get("text"), given.get("reasoning")
     effort = reasoning.get("effort") if isinstance(reasoning, dict) else None
     background = _flag(given, "background")
     _check_only(given, ("top_logprobs", 0))
     tools = read_tools(given, is_chat=False)
     if background and given.get("store") is False:
-        raise UnknownParameter("background: needs store", "background")
+        raise InvalidParameter("background: needs store", "background")
     return ApiRequest(
         model=_model(given),
         # With the response that it follows named, everything here is new.
@@ -223,33 +223,33 @@ def read_responses(body: bytes) -> ApiRequest:
 def _check_only(given: dict[str, Json], *pairs: tuple[str, Json]) -> None:
     for name, only in pairs:
         if given.get(name) not in (None, only):
-            raise UnknownParameter(f"{name}: only {json.dumps(only)} is supported", name)
+            raise InvalidParameter(f"{name}: only {json.dumps(only)} is supported", name, "unsupported_value")
 
 
 def _check_members(given: dict[str, Json], known: frozenset[str]) -> tuple[str, ...]:
     for name, value in given.items():
         if name not in known and name not in IGNORED and value is not None:
-            raise UnknownParameter(f"the parameter {name!r} is not supported", name)
+            raise InvalidParameter(f"the parameter {name!r} is not supported", name, "unsupported_parameter")
     return tuple(name for name, value in given.items() if name in IGNORED and value is not None)
 
 
 def _model(given: dict[str, Json]) -> str | None:
     model = given.get("model")
     if model is not None and not isinstance(model, str):
-        raise UnknownParameter("model: must be a string", "model")
+        raise InvalidParameter("model: must be a string", "model")
     return None if model in (None, "", DEFAULT_MODEL) else model
 
 
 def _flag(given: dict[str, Json], name: str) -> bool:
     value = given.get(name)
     if value is not None and not isinstance(value, bool):
-        raise UnknownParameter(f"{name}: must be true or false", name)
+        raise InvalidParameter(f"{name}: must be true or false", name)
     return value is True
 
 
 def _overrides(given: dict[str, Json], system: list[str], tools: RequestTools, effort: Json) -> Overrides:
     if effort is not None and not isinstance(effort, str):
-        raise UnknownParameter("the reasoning effort must be a string", "reasoning")
+        raise InvalidParameter("the reasoning effort must be a string", "reasoning")
     told = [*system, tools.demand] if tools.demand else system
     return Overrides(
         model=_model(given),
@@ -271,7 +271,7 @@ def _chat_format(form: Json) -> Json:
         case {"type": "json_schema", "json_schema": {"schema": dict(schema)}}:
             return schema
         case _:
-            raise UnknownParameter("response_format: must be text, json_object or json_schema", "response_format")
+            raise InvalidParameter("response_format: must be text, json_object or json_schema", "response_format")
 
 
 def _text_format(form: Json) -> Json:
@@ -283,7 +283,7 @@ def _text_format(form: Json) -> Json:
         case {"type": "json_schema", "schema": dict(schema)}:
             return schema
         case _:
-            raise UnknownParameter("text.format: must be text, json_object or json_schema", "text")
+            raise InvalidParameter("text.format: must be text, json_object or json_schema", "text")
 
 
 # -- messages
@@ -306,11 +306,11 @@ def _chat_message(message: Json, where: str, system: list[str]) -> Iterator[Entr
                     }:
                         yield AssistantCalls(call_id=name, name=tool, arguments=arguments)
                     case _:
-                        raise UnknownParameter(f"{where}.tool_calls: only function calls are supported", "messages")
+                        raise InvalidParameter(f"{where}.tool_calls: only function calls are supported", "messages")
         case {"role": "tool", "tool_call_id": str(name)}:
             yield ToolSays(call_id=name, result=_result(message.get("content"), where))
         case _:
-            raise UnknownParameter(f"{where}: the role must be system, developer, user, assistant or tool", "messages")
+            raise InvalidParameter(f"{where}: the role must be system, developer, user, assistant or tool", "messages")
 
 
 def _input_item(item: Json, where: str, system: list[str]) -> Iterator[Entry]:
@@ -340,7 +340,7 @@ def _input_item(item: Json, where: str, system: list[str]) -> Iterator[Entry]:
             yield ItemReference(name=name)
         case _:
             kind = item.get("type") if isinstance(item, dict) else None
-            raise UnknownParameter(f"{where}: an item of type {kind!r} is not supported", "input")
+            raise InvalidParameter(f"{where}: an item of type {kind!r} is not supported", "input")
 
 
 def _plain(content: Json, where: str) -> str:

@@ -188,10 +188,9 @@ class ApiSession(RunSession):
 
     def _continue(self, state: ThreadState, turn_id: TurnId) -> Sequence[Action]:
         """After the end of a turn: in the thread itself, or in a fork if it went on since."""
-        last = state.turns[-1]
-        fork = None if last.id == turn_id else turn_id
-        meta = state.meta if fork is not None else None
-        return self.start(self._run(thread_id=state.id, fork_after=fork, meta=meta))
+        if state.turns[-1].id == turn_id:
+            return self.start(self._run(thread_id=state.id, after=turn_id, meta=state.meta))
+        return self.start(self._run(thread_id=state.id, fork_after=turn_id, meta=state.meta))
 
     # -- answers
 

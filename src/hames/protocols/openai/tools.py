@@ -14,7 +14,7 @@ from hames.domain.options import ClientTool
 from hames.domain.state import ThreadState
 from hames.domain.value import Value
 from hames.protocols.openai.conversation import item_name
-from hames.protocols.openai.errors import UnknownParameter
+from hames.protocols.openai.errors import InvalidParameter
 
 MOST_TOOLS = 128
 CUSTOM_SCHEMA: Json = {
@@ -38,10 +38,10 @@ class RequestTools(Value):
 
 
 def read_tools(given: dict[str, Json], *, is_chat: bool) -> RequestTools:
-    """Raises `UnknownParameter`."""
+    """Raises `InvalidParameter`."""
     tools: Json = given.get("tools")
     if tools is not None and (not isinstance(tools, list) or len(tools) > MOST_TOOLS):
-        raise UnknownParameter(f"tools: must be a list of at most {MOST_TOOLS}", "tools")
+        raise InvalidParameter(f"tools: must be a list of at most {MOST_TOOLS}", "tools")
     found: list[ClientTool] = []
     ignored: list[str] = []
     listed: list[Json] = tools or []
@@ -52,9 +52,9 @@ def read_tools(given: dict[str, Json], *, is_chat: bool) -> RequestTools:
             continue
         found += _client_tools(one, number, is_chat=is_chat)
     if len({model_name(tool) for tool in found}) < len(found):
-        raise UnknownParameter("tools: two of them have the same name", "tools")
+        raise InvalidParameter("tools: two of them have the same name", "tools")
     if len(found) > MOST_TOOLS:
-        raise UnknownParameter(f"tools: more than {MOST_TOOLS}, with those of namespaces", "tools")
+        raise InvalidParameter(f"tools: more than {MOST_TOOLS}, with those of namespaces", "tools")
     return _chosen(given.get("tool_choice"), tuple(found), tuple(ignored))
 
 
@@ -72,7 +72,7 @@ def _client_tools(tool: Json, number: int, *, is_chat: bool, namespace: str = ""
             for one in inside:
                 yield from _client_tools(one, number, is_chat=False, namespace=name)
         case _:
-            raise UnknownParameter(
+            raise InvalidParameter(
                 f"tools[{number}]: only tools that the client carries out are supported (function, custom); the agent"
                 " has tools of its own",
                 "tools",
@@ -122,7 +122,7 @@ def _chosen(choice: Json, tools: tuple[ClientTool, ...], ignored: tuple[str, ...
             return _chosen(mode, tuple(tool for tool in tools if tool.name in names), ignored)
         case _:
             pass
-    raise UnknownParameter(
+    raise InvalidParameter(
         "tool_choice: must be auto, none, required or a function of tools; the agent chooses among its own tools",
         "tool_choice",
     )

@@ -11,12 +11,14 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from hames.codecs.jsontext import clipped
 from hames.domain.errors import StorageFailed
 from hames.domain.value import Value
 from hames.server.api.sign_in import has_signed_in, is_preview, set_cookie
 from hames.server.guard.proxies import BEHIND_PROXY
 from hames.server.http.compression import best_encoding, etag_matches
 from hames.server.http.reply import ALWAYS, failure
+from hames.server.http.routes import METHODS
 from hames.server.service import Service
 
 POLICY = (
@@ -73,7 +75,7 @@ class Page:
         return [
             Route("/", self.index, methods=["GET"]),
             Route("/t/{id}", self.thread, methods=["GET"]),
-            Route("/{name:path}", self.file, methods=["GET"]),
+            Route("/{name:path}", self.file, methods=METHODS),
         ]
 
     async def index(self, request: Request) -> Response:
@@ -91,9 +93,9 @@ class Page:
 
     async def file(self, request: Request) -> Response:
         name = request.path_params["name"]
-        found = self._files.get(name)
+        found = self._files.get(name) if request.method in ("GET", "HEAD") else None
         if found is None:
-            return failure(404, "no such path")
+            return failure(404, f"no such path: {request.method} /{clipped(name)}", path=request.url.path)
         hashed = name.startswith("assets/")
         return _sent(found, request, "public, max-age=31536000, immutable" if hashed else "no-cache")
 

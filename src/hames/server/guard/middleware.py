@@ -7,7 +7,7 @@ from typing import Any
 
 from hames.codecs.jsontext import encode
 from hames.observe.metrics import Metrics
-from hames.protocols.sse.errors import Failure, Problem
+from hames.server.guard.failures import failure_body
 from hames.server.guard.gate import (
     ACP,
     AGUI,
@@ -163,7 +163,8 @@ async def _refuse(asked: Head, refusal: GuardRefusal, receive: Receive, send: Se
             await send({"type": "websocket.close", "code": refusal.close, "reason": refusal.message})
             return
     kind = "websocket.http.response" if asked.kind == "websocket" else "http.response"
-    body = encode(Failure(error=Problem(message=refusal.message, info=_INFO.get(refusal.status, "BadRequest"))))
+    info = _INFO.get(refusal.status, "BadRequest")
+    body = encode(failure_body(asked.path, refusal.status, refusal.message, info))
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),

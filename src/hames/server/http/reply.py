@@ -10,7 +10,8 @@ from starlette.types import Receive
 from hames.codecs.jsontext import encode
 from hames.domain.errors import HarnessError
 from hames.domain.json import Json
-from hames.protocols.sse.errors import Failure, Problem, status
+from hames.protocols.sse.errors import status
+from hames.server.guard.failures import failure_body
 
 ALWAYS = {
     "Cache-Control": "no-store",
@@ -41,12 +42,12 @@ def reply(value: Json, code: int = 200, headers: Mapping[str, str] | None = None
     return Response(encode(value), code, {**ALWAYS, **(headers or {})}, "application/json")
 
 
-def failure(code: int, message: str, info: str = "Other") -> Response:
-    return reply(Failure(error=Problem(message=message, info=info)), code)
+def failure(code: int, message: str, info: str = "Other", *, path: str = "") -> Response:
+    return reply(failure_body(path, code, message, info), code)
 
 
-def error_reply(error: HarnessError) -> Response:
-    return failure(status(error), str(error), error.info)
+def error_reply(error: HarnessError, *, path: str = "") -> Response:
+    return failure(status(error), str(error), error.info, path=path)
 
 
 async def until_gone(receive: Receive, tasks: TaskGroup) -> None:

@@ -68,10 +68,11 @@ def routes(endpoints: Sequence[Endpoint]) -> list[Route]:
 
 def _by_method(methods: dict[str, Endpoint]) -> Handler:
     async def answer(request: Request) -> Response:
+        path = request.url.path
         endpoint = methods.get("GET" if request.method == "HEAD" else request.method)
         if endpoint is None:
             takes = " or ".join(methods)
-            refusal = failure(405, f"{request.url.path} takes {takes}", "BadRequest")
+            refusal = failure(405, f"{path} takes {takes}", "BadRequest", path=path)
             refusal.headers["allow"] = ", ".join(methods)
             return refusal
         try:
@@ -79,12 +80,12 @@ def _by_method(methods: dict[str, Endpoint]) -> Handler:
                 principal_of(request).require(endpoint.needs)
             return await endpoint.handle(request)
         except HttpRefusal as why:
-            return failure(why.code, str(why), why.info)
+            return failure(why.code, str(why), why.info, path=path)
         except HarnessError as error:
-            return error_reply(error)
+            return error_reply(error, path=path)
         except Exception:
             log.exception("request.crashed", extra={"path": endpoint.path})
-            return failure(500, "internal error; the log has the details", "InternalServerError")
+            return failure(500, "internal error; the log has the details", "InternalServerError", path=path)
 
     return answer
 

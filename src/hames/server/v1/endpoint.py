@@ -131,13 +131,12 @@ def _in_openai_shape(handle: Callable[[Request], Awaitable[Response]]) -> Callab
     """Refusals as clients of this API read them."""
 
     async def answer(request: Request) -> Response:
-        from hames.protocols.openai.errors import error_body, error_status
+        from hames.protocols.openai.errors import error_body, error_status, http_error
 
         try:
             return await handle(request)
         except HttpRefusal as why:
-            error = {"message": str(why), "type": "invalid_request_error", "param": None, "code": None}
-            return reply({"error": error}, why.code)
+            return reply(http_error(why.code, str(why)), why.code)
         except HarnessError as error:
             return reply(error_body(error), error_status(error))
 

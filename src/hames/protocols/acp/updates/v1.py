@@ -18,8 +18,9 @@ from hames.protocols.acp.listing import cursor
 from hames.protocols.acp.messages import v1 as m
 from hames.protocols.acp.options import MODES, Option, mode_of
 from hames.protocols.acp.outbound import COMMANDS, METHODS, Outbound
-from hames.protocols.acp.permissions import permission_changes, permission_options, permission_reason
+from hames.protocols.acp.permissions import permission_changes, permission_options
 from hames.protocols.acp.tool_calls import diffs
+from hames.protocols.describe import approval_reason
 
 
 class OutboundV1(Outbound):
@@ -99,7 +100,7 @@ class OutboundV1(Outbound):
 
     def permission(self, state: ThreadState, approval: Approval) -> Json:
         content = self.diffs(permission_changes(approval))
-        if reason := permission_reason(approval):
+        if reason := approval_reason(approval):
             content.append(text_content(reason))
         call = self.call_to_permit(state, approval, content)
         return m.RequestPermissionRequest(session_id=state.id, tool_call=call, options=permission_options(approval))

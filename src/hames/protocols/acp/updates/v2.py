@@ -25,6 +25,7 @@ from hames.protocols.acp.messages import v2 as m
 from hames.protocols.acp.options import Option
 from hames.protocols.acp.outbound import COMMANDS, METHODS, Outbound
 from hames.protocols.acp.tool_calls import git_patch
+from hames.protocols.describe import approval_reason
 
 PLAN = "plan"
 """A session has one plan."""
@@ -117,7 +118,7 @@ class OutboundV2(Outbound):
         return m.RequestPermissionRequest(
             session_id=state.id,
             title=permissions.permission_title(approval),
-            description=permissions.permission_reason(approval) or None,
+            description=approval_reason(approval) or None,
             subject=subject,
             options=permissions.permission_options(approval),
         )
