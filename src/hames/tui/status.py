@@ -82,7 +82,8 @@ def status_line(talk: Conversation, palette: Palette, *, width: int) -> Text:
     full, small = _meter(talk, palette), _meter(talk, palette, short=True)
     layouts = [(model, long, full), (last, long, full), (model, brief, full), (last, brief, full), (last, brief, small)]
     shortest = cut(last, max(8, room - bare.cell_len - small.cell_len - 1)), bare, small
-    fitting = (parts for parts in layouts if cell_len(parts[0]) + parts[1].cell_len + parts[2].cell_len + GAP <= room)
+    gap = GAP if full else 1
+    fitting = (parts for parts in layouts if cell_len(parts[0]) + parts[1].cell_len + parts[2].cell_len + gap <= room)
     name, settings, meter = next(fitting, shortest)
     row = Text(name, palette.text, no_wrap=True, end="").append_text(settings)
     row.append(" " * max(1, room - row.cell_len - meter.cell_len))
