@@ -103,7 +103,7 @@ async def test_a_reason_reaches_every_face(row: str, capfd: pytest.CaptureFixtur
 @pytest.mark.parametrize("row", ROWS)
 async def test_a_reason_reaches_editors(row: str, version: int, tmp_path: Path) -> None:
     """ACP, in both versions: the updates of the session, or the error that the prompt is answered with."""
-    make, words = ROWS[row]
+    (make, words), told = ROWS[row], ""
     with anyio.fail_after(60):
         async with make() as made, anyio.create_task_group() as tasks:
             client = await Desk(made, tasks, tmp_path, version).client()

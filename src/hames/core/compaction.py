@@ -124,8 +124,9 @@ async def compact(turn: LoopTurn) -> bool:
             text = await _summary(turn, item, history, spent)
             break
         except (anyio.get_cancelled_exc_class(), BudgetReached):
-            with anyio.CancelScope(shield=True):
-                await turn.handle.emit(_usage(turn, spent))
+            if spent:
+                with anyio.CancelScope(shield=True):
+                    await turn.handle.emit(_usage(turn, spent))
             raise
         except ProviderError as failure:
             if failure.info != "ContextWindowExceeded":
