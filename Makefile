@@ -5,6 +5,8 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 3
 FAILED := .venv/failed-tests
+# Without bytecode every process that the tests start would compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help run test test-slow check setup setup-run setup-docs lock format lint types contracts fuzz crash prove soak bench \
 	test-scale test-clients test-live eval e2e spec-mutants docs release clean
