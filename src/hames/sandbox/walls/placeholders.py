@@ -94,6 +94,8 @@ def _make(path: str, content: str | None) -> None:
         os.mkdir(path, PLACEHOLDER_MODE)
         os.chmod(path, PLACEHOLDER_MODE)
         return
+    if os.path.lexists(path):
+        raise FileExistsError
     try:
         _make_whole(path, content)
     except FileExistsError:
