@@ -1,9 +1,11 @@
 /** Why something did not happen, and what is waited for, is on the page. */
 
-import type { HarnessMessage, HarnessState, Notice } from "@hames/client";
+import type { HarnessMessage, HarnessState } from "@hames/client";
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, test } from "vitest";
 import { Notices } from "../src/thread/states.js";
+
+type Notice = NonNullable<HarnessState["notices"]>[number];
 
 const message = (turnId: string): HarnessMessage => ({
   id: turnId,
@@ -29,7 +31,9 @@ function shown(...notices: Notice[]): string {
 }
 
 test("a dead server says why, and what to do", () => {
-  const told = shown(notice({ message: "MCP server 's' is not available: it exited. `hames mcp test s` tries it again" }));
+  const told = shown(
+    notice({ message: "MCP server 's' is not available: it exited. `hames mcp test s` tries it again" }),
+  );
   expect(told).toContain("is not available: it exited.");
   expect(told).toContain("<code>hames mcp test s</code>");
   expect(told).toContain('role="note"');
