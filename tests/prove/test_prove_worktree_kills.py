@@ -27,7 +27,7 @@ from worktree_process import NAME, worktrees
 from hames.domain.policy import WorkspaceWrite
 from hames.domain.worktrees import NewWorktree
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("bwrap", "git")]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("bwrap", "git"), pytest.mark.timeout(3_600)]
 
 CALL_KILLS = os.environ.get("HAMES_CALL_KILLS", "2")
 ACTIONS = ("make", "merge", "drop")

@@ -1,4 +1,4 @@
-"""The screen says why: what was refused, failed or skipped, in one line under it."""
+"""The screen says why: what was refused, failed or skipped, under it and to the end."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -23,7 +23,7 @@ SKIPPED = "skipped: an earlier call of the same reply failed"
 @pytest.mark.parametrize("row", ROWS)
 async def test_a_reason_is_on_the_screen_without_unfolding_anything(row: str) -> None:
     make, words = ROWS[row]
-    async with make() as made, staged(made, size=(220, 40)) as stage:
+    async with make() as made, staged(made, size=(80, 40)) as stage:
         await stage.says("go")
         await stage.until(lambda: " ".join(words.split()) in " ".join(stage.screen().replace("│", " ").split()), words)
 
@@ -59,13 +59,21 @@ async def test_a_refused_command_and_a_refused_change_show_why(tmp_path: Path) -
         )
 
 
-@pytest.mark.parametrize("width", [40, 80])
-async def test_a_long_reason_is_one_line_folded_and_whole_unfolded(width: int) -> None:
+@pytest.mark.parametrize("width", [40, 80, 150])
+async def test_a_sentence_that_says_why_is_whole_without_unfolding_anything(width: int) -> None:
     model = ScriptedModel([call("echo_" + "x" * 200)], [say("I see.")])
     async with staged(model, ECHO, size=(width, 24)) as stage:
         await stage.says("go")
-        await stage.shows("I see.", "there is no tool")
-        assert len([row for row in stage.screen().split("\n") if row.strip().startswith("│ there")]) == 1
+        await stage.until(lambda: "the tools are: echo" in " ".join(stage.screen().replace("│", "").split()), "all")
+        assert "more lines" not in stage.screen()
+
+
+async def test_what_a_tool_says_at_length_has_its_first_lines_until_it_is_unfolded() -> None:
+    model = ScriptedModel([call("echo_" + "word " * 300)], [say("I see.")])
+    async with staged(model, ECHO, size=(80, 60)) as stage:
+        await stage.says("go")
+        await stage.shows("I see.", "there is no tool", "more lines (click, or ctrl+o for all)")
+        assert len([row for row in stage.screen().split("\n") if row.strip().startswith("│") and "word" in row]) == 10
         await stage.presses("ctrl+o")
         await stage.until(lambda: "the tools are: echo" in " ".join(stage.screen().replace("│", "").split()), "all")
 

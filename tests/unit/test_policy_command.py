@@ -103,7 +103,26 @@ def test_rules_of_codex_become_rules_and_nothing_in_them_is_run() -> None:
         "host_executable cannot be written as a rule",
         "it has something else than plain values",
     ]
-    assert from_codex_config('approval_policy = "untrusted"').mode == "ask"
+    assert from_codex_config('approval_policy = "untrusted"', origin="config.toml").mode == "ask"
+
+
+def test_tools_that_codex_disables_are_denied_and_what_no_rule_says_is_named(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = project.parent / "home" / ".codex" / "config.toml"
+    file.write_text(
+        '[mcp_servers.docs]\ncommand = "docs"\nenabled_tools = ["search", "wipe"]\ndisabled_tools = ["wipe", "a*"]\n'
+        '[mcp_servers."a/b"]\nurl = "https://example.org"\ndisabled_tools = ["x"]\n[mcp_servers.plain]\ncommand = "p"\n'
+    )
+    assert main(["policy", "import", "codex", str(file), "--yes"]) == 0
+    said = capsys.readouterr().out
+    assert "take       deny mcp `docs/wipe`" in said
+    assert "not taken  mcp_servers.docs.enabled_tools = ['search', 'wipe']: no rule says 'only these'" in said
+    assert "not taken  mcp_servers.docs.disabled_tools 'a*'" in said
+    assert "not taken  mcp_servers.a/b.disabled_tools 'x'" in said
+    assert "plain" not in said
+    assert main(["policy", "why", "--mcp", "docs/wipe"]) == 1
+    assert main(["policy", "why", "--mcp", "docs/search"]) == 3
 
 
 def test_an_import_shows_what_it_takes_and_writes_only_when_told(

@@ -40,7 +40,6 @@ SILENT = {
     ("runner", "slow MCP server"),
     ("runner", "ignored configuration"),  # a runner has no servers and no project of its own
     ("codex", "slow MCP server"),  # Codex tells it as a status, and has no words for it
-    ("sync", "slow MCP server"),  # the state has what lasts; when the server fails, that is in it
 }
 
 

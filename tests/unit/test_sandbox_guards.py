@@ -195,6 +195,47 @@ def test_placeholders_of_a_run_that_was_killed_are_taken_away_by_the_next(tmp_pa
     assert not (tmp_path / ".git/commondir").exists()
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o555])
+def test_a_file_whose_content_was_never_written_is_mended_and_taken_away(tmp_path: Path, mode: int) -> None:
+    commondir = repository(tmp_path) / ".git/commondir"
+    commondir.touch()
+    commondir.chmod(mode)
+    placeholders = Placeholders(str(tmp_path))
+    placeholders.lock()
+    placeholders.create(find_guarded_paths(str(tmp_path), home=HOME))
+    assert commondir.read_text() == SAME_DIRECTORY
+    leave(placeholders)
+    assert not commondir.exists()
+
+
+@pytest.mark.parametrize(("content", "mode"), [("", 0o644), ("elsewhere\n", 0o600)])
+def test_a_file_of_other_people_stays_as_it_is(tmp_path: Path, content: str, mode: int) -> None:
+    commondir = repository(tmp_path) / ".git/commondir"
+    commondir.write_text(content)
+    commondir.chmod(mode)
+    placeholders = Placeholders(str(tmp_path))
+    placeholders.lock()
+    placeholders.create(find_guarded_paths(str(tmp_path), home=HOME))
+    leave(placeholders)
+    assert commondir.read_text() == content
+
+
+@pytest.mark.parametrize("unnamed", [True, False], ids=["unnamed files", "none"])
+def test_a_placeholder_is_made_where_a_file_system_has_no_unnamed_files(
+    tmp_path: Path, unnamed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not unnamed:
+        monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY | os.O_CREAT)  # EINVAL, as an old kernel answers
+    commondir = repository(tmp_path) / ".git/commondir"
+    placeholders = Placeholders(str(tmp_path))
+    placeholders.lock()
+    placeholders.create(find_guarded_paths(str(tmp_path), home=HOME))
+    assert commondir.read_text() == SAME_DIRECTORY
+    assert stat.S_IMODE(commondir.stat().st_mode) == 0o555
+    leave(placeholders)
+    assert not commondir.exists()
+
+
 def test_what_a_person_put_there_in_the_meantime_stays(tmp_path: Path) -> None:
     placeholders = Placeholders(str(tmp_path))
     placeholders.lock()

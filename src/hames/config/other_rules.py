@@ -189,13 +189,28 @@ def _quoted(word: str) -> str:
     return word if re.fullmatch(r"[\w@%+=:,./*-]+", word) else "'" + word.replace("'", "'\"'\"'") + "'"
 
 
-def from_codex_config(text: str) -> Imported:
-    """The approval policy of a config.toml. Raises `ValueError`."""
+def from_codex_config(text: str, *, origin: str) -> Imported:
+    """The approval policy of a config.toml, and the tools of MCP servers it shuts. Raises `ValueError`."""
     import tomllib
 
     found = tomllib.loads(text)
     policy = found.get("approval_policy")
-    left = (
-        [] if policy is None or policy in _CODEX_MODES else [(f"approval_policy = {policy!r}", "it is not known here")]
-    )
-    return Imported(mode=_CODEX_MODES.get(str(policy), ""), left=tuple(left))
+    rules: list[Rule] = []
+    left: list[tuple[str, str]] = []
+    if policy is not None and policy not in _CODEX_MODES:
+        left.append((f"approval_policy = {policy!r}", "it is not known here"))
+    servers = found.get("mcp_servers", {})
+    for name, server in servers.items() if isinstance(servers, dict) else ():
+        if not isinstance(server, dict):
+            continue
+        disabled = server.get("disabled_tools", [])
+        for tool in disabled if isinstance(disabled, list) else [disabled]:
+            if not isinstance(tool, str) or not tool or any(sign in f"{name}{tool}" for sign in "*/"):
+                why = "the rule for it would be about other tools: write it as disabled_tools of the server here"
+                left.append((f"mcp_servers.{name}.disabled_tools {tool!r}", why))
+                continue
+            rules.append(Rule(action="deny", mcp=f"{name}/{tool}", why=f"imported from {origin}"))
+        if "enabled_tools" in server:
+            why = "no rule says 'only these': write it as enabled_tools of the server here"
+            left.append((f"mcp_servers.{name}.enabled_tools = {server['enabled_tools']!r}", why))
+    return Imported(rules=tuple(rules), left=tuple(left), mode=_CODEX_MODES.get(str(policy), ""))

@@ -5,6 +5,7 @@ from typing import Literal
 from hames.domain.events import Noticed
 from hames.domain.ids import TurnId
 from hames.domain.json import Json
+from hames.domain.turn_parts import Warned
 from hames.domain.value import Value
 
 ServerState = Literal["notStarted", "starting", "ready", "failed"]
@@ -62,3 +63,27 @@ def notice(before: ServerStatus | None, after: ServerStatus, turn_id: TurnId | N
         turn_id=turn_id,
         data={"server": name, "state": after.state, "reason": after.reason},
     )
+
+
+def warnings_after(warnings: tuple[Warned, ...], at_ms: int, said: Noticed) -> tuple[Warned, ...]:
+    """A warning stays. That a server is waited for stays until more is known of it."""
+    server = _server_of(said)
+    if server is not None:
+        warnings = tuple(one for one in warnings if not _is_waiting(one.notice) or _server_of(one.notice) != server)
+    stays = said.severity == "warning" or _is_waiting(said)
+    return (*warnings, Warned(at_ms=at_ms, notice=said)) if stays else warnings
+
+
+def without_waiting(warnings: tuple[Warned, ...]) -> tuple[Warned, ...]:
+    """When a turn ends nothing is waited for. The same tuple if nothing was."""
+    kept = tuple(one for one in warnings if not _is_waiting(one.notice))
+    return kept if len(kept) < len(warnings) else warnings
+
+
+def _server_of(said: Noticed) -> Json:
+    ours = said.source == "hames" and said.name == NOTICE
+    return said.data.get("server") if ours and isinstance(said.data, dict) else None
+
+
+def _is_waiting(said: Noticed) -> bool:
+    return _server_of(said) is not None and isinstance(said.data, dict) and said.data.get("state") == "starting"

@@ -30,6 +30,7 @@ from hames.domain.json import NOTHING, Json
 from hames.domain.options import Settings
 from hames.domain.policy import Grant
 from hames.domain.project_notes import NoteFile
+from hames.domain.servers import warnings_after, without_waiting
 from hames.domain.situation import Situation
 from hames.domain.turn_parts import AddedContext, AnsweredApproval, Called, QueuedPrompt, Warned
 from hames.domain.undo import undone_after, undone_paths
@@ -279,7 +280,7 @@ def apply(state: ThreadState, record: events.Record) -> ThreadState:
             return replace(state, seq=record.seq, trimmed=event, last_usage=Usage())
         case events.TurnEnded():
             return _in_turn(
-                state,
+                replace(state, warnings=without_waiting(state.warnings)),
                 record,
                 event.turn_id,
                 lambda turn: replace(
@@ -353,10 +354,8 @@ def _noticed(state: ThreadState, record: events.Record, notice: events.Noticed) 
     if notice.source == "hames" and notice.name in (events.UNDONE, events.REDONE):
         turns = tuple(_undone(turn, notice, state.settings.cwd) for turn in state.turns)
         state = replace(state, turns=turns)
-    if notice.severity == "warning":
-        warned = Warned(at_ms=record.at_ms, notice=notice)
-        state = replace(state, warnings=(*state.warnings, warned)[-WARNINGS:])
-    return replace(state, seq=record.seq)
+    warnings = warnings_after(state.warnings, record.at_ms, notice)
+    return replace(state, seq=record.seq, warnings=warnings[-WARNINGS:])
 
 
 def _undone(turn: Turn, notice: events.Noticed, cwd: str) -> Turn:

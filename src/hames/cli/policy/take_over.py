@@ -91,7 +91,7 @@ def _codex(args: Namespace) -> list[tuple[str, Imported]]:
 
 
 def _codex_file(path: Path, text: str) -> Imported:
-    return from_codex_config(text) if path.suffix == ".toml" else from_codex_rules(text, origin=path.name)
+    return (from_codex_config if path.suffix == ".toml" else from_codex_rules)(text, origin=path.name)
 
 
 def _read(path: Path, read: Callable[[str], Imported]) -> Imported:

@@ -168,7 +168,8 @@ class Model(Value, rename="camel"):
 
 
 class Notice(Value, rename="camel"):
-    """A warning: something does not work from now on. `message` says what, why, and what to do."""
+    """A warning: something does not work from now on; or, as long as it lasts, which server is waited for. `message`
+    says what, why, and what to do."""
 
     severity: Severity
     source: str

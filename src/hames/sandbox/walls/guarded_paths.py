@@ -24,6 +24,10 @@ SAME_DIRECTORY = ".\n"
 """As `.git/commondir` it changes nothing. Without a guard, that file could move git's configuration elsewhere."""
 
 
+UNFINISHED_MODE = 0o600
+"""Of a file until it has its content."""
+
+
 class GuardedPaths(Value):
     """`directories` and `files` are placeholders to make; `links` are guarded names that are symbolic links, which
     cannot be mount points and are compared after the run."""
@@ -199,7 +203,21 @@ def _is_placeholder(path: Path, mode: int, content: str = "") -> bool:
     """Left by a run that was killed: nobody else makes an empty thing of this mode under these names."""
     if stat.S_ISDIR(mode):
         return stat.S_IMODE(mode) == PLACEHOLDER_MODE and not any(path.iterdir())
-    return stat.S_ISREG(mode) and stat.S_IMODE(mode) == PLACEHOLDER_MODE and read_start(path) == content
+    if not stat.S_ISREG(mode):
+        return False
+    same = stat.S_IMODE(mode) == PLACEHOLDER_MODE and read_start(path) == content
+    return same or is_unfinished(path, content)
+
+
+def is_unfinished(path: Path, content: str) -> bool:
+    """A placeholder whose content was never written, because the process or the machine stopped. It has to be dealt
+    with: git refuses a repository with an empty `commondir`."""
+    try:
+        about = path.lstat()
+    except OSError:
+        return False
+    ours = about.st_uid == os.geteuid() and stat.S_IMODE(about.st_mode) in (UNFINISHED_MODE, PLACEHOLDER_MODE)
+    return bool(content) and ours and stat.S_ISREG(about.st_mode) and about.st_size == 0
 
 
 def _has_worktree_config(git: Path) -> bool:

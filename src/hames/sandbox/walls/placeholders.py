@@ -17,7 +17,7 @@ from pathlib import Path
 from hames.domain.errors import SandboxUnavailable
 from hames.domain.guardrails import PLACEHOLDER_MODE
 from hames.private_files import descriptor
-from hames.sandbox.walls.guarded_paths import GuardedPaths
+from hames.sandbox.walls.guarded_paths import UNFINISHED_MODE, GuardedPaths, is_unfinished
 from hames.sandbox.walls.mounts import Mount
 
 _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -52,7 +52,8 @@ class Placeholders:
             try:
                 _make(path, content)
             except FileExistsError:
-                continue
+                if content is not None:
+                    _finish(path, content)
             except OSError as error:
                 if error.errno not in _NOT_OURS:
                     raise SandboxUnavailable(f"{path!r} cannot be guarded: {error.strerror}") from error
@@ -88,13 +89,42 @@ def _remove_slowly(directories: list[str], lock: int) -> None:
 
 
 def _make(path: str, content: str | None) -> None:
+    """A process that is killed leaves all of it or nothing, where the file system can. Raises `OSError`."""
     if content is None:
-        os.mkdir(path)
+        os.mkdir(path, PLACEHOLDER_MODE)
         os.chmod(path, PLACEHOLDER_MODE)
         return
-    with descriptor(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)) as file:
-        os.write(file, content.encode())
-        os.fchmod(file, PLACEHOLDER_MODE)
+    if os.path.lexists(path):
+        raise FileExistsError
+    try:
+        _make_whole(path, content)
+    except FileExistsError:
+        raise
+    except OSError:  # not every file system has files without a name; if it is another problem, it is met again
+        with descriptor(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, UNFINISHED_MODE)) as file:
+            _fill(file, content)
+
+
+def _make_whole(path: str, content: str) -> None:
+    flags = os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC
+    with descriptor(os.open(str(Path(path).parent), flags, UNFINISHED_MODE)) as file:
+        _fill(file, content)
+        # With a directory to start from, Python follows the link, which is what gives the file its name.
+        os.link(f"/proc/self/fd/{file}", path, src_dir_fd=file)
+
+
+def _fill(file: int, content: str) -> None:
+    os.write(file, content.encode())
+    os.fchmod(file, PLACEHOLDER_MODE)
+
+
+def _finish(path: str, content: str) -> None:
+    """Written where it is, which does no harm when another run does the same."""
+    with suppress(OSError):
+        if is_unfinished(Path(path), content):
+            os.chmod(path, UNFINISHED_MODE)
+            with descriptor(os.open(path, os.O_WRONLY | os.O_NOFOLLOW)) as file:
+                _fill(file, content)
 
 
 def _flock(lock: int, operation: int, *, tries: int = _LOCK_TRIES) -> bool:

@@ -26,6 +26,8 @@ HEAD, TAIL = 4, 8
 DIFF_LINES = 40
 OPEN_LINES = 2000
 """Unfolded, a block shows no more than that: a screen is no pager."""
+REASON_LINES = 10
+"""Lines of a reason that are shown folded."""
 STATUS = {"inProgress": "…", "completed": "✓", "failed": "✗", "declined": "⊘", "interrupted": "■", "pending": "·"}
 
 
@@ -312,15 +314,17 @@ class ArtifactBlock(ItemBlock[wire.ArtifactItem]):
 
 
 def reason_lines(item: wire.ThreadItem, width: int, palette: Palette, *, whole: bool = False) -> list[Text]:
-    """Why it was refused, failed or skipped: one line, or `whole`."""
+    """Why it was refused, failed or skipped. A sentence is there to its end; what a tool says at length is `whole` or
+    has its first lines."""
     reason = wire.reason_of(item)
     if not reason:
         return []
     style = palette.quiet if _is_skipped(item) else palette.bad
-    bar = line(("  │ ", palette.faint))
-    if whole:
-        return [line(bar, row) for row in paragraphs(printable(reason), style, width - 4)]
-    return [line(bar, (cut(visible(" ".join(reason.split())), max(12, width - 4)), style))]
+    told = printable(reason) if whole else visible(" ".join(reason[: OPEN_LINES * 80].split()))
+    rows = paragraphs(told, style, max(12, width - 4))
+    if not whole:
+        rows = folded(rows, head=REASON_LINES, tail=0, palette=palette)
+    return indented(rows, *bars(palette))
 
 
 def _is_skipped(item: wire.ThreadItem) -> bool:

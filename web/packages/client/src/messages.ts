@@ -457,7 +457,8 @@ export interface Model {
   problem: string;
 }
 /**
- * A warning: something does not work from now on. `message` says what, why, and what to do.
+ * A warning: something does not work from now on; or, as long as it lasts, which server is waited for. `message`
+ * says what, why, and what to do.
  */
 export interface Notice {
   severity: "info" | "warning";

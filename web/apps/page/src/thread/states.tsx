@@ -196,6 +196,24 @@ export function Failure({ state, server, onRetry, onCompact, onDemo, onEdit }: F
   }
 }
 
+/** What a warning of the last turn says, and which server is waited for. What earlier turns said is over. */
+export function Notices({ state }: { state: HarnessState }) {
+  const turn = state.messages.findLast(({ turnId }) => turnId)?.turnId;
+  const notices = (state.notices ?? []).filter(({ turnId }) => !turnId || turnId === turn);
+  return notices.map(({ message, severity, at }) => (
+    <p
+      key={`${at} ${message}`}
+      className={`banner${severity === "warning" ? "" : " quiet"}`}
+      role={severity === "warning" ? "note" : "status"}
+    >
+      <Icon name={severity === "warning" ? "alert" : "spark"} size={14} />
+      <span>
+        <WithCode text={sentence(message)} />
+      </span>
+    </p>
+  ));
+}
+
 /** A whole page that says one thing. */
 export function Blank({ icon, title, children }: { icon: IconName; title: string; children?: ReactNode }) {
   return (

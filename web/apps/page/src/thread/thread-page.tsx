@@ -42,7 +42,7 @@ import type { Hit } from "./find.js";
 import { FindBar } from "./find-bar.js";
 import { Header, type Panel } from "./header.js";
 import { Pending } from "./messages.js";
-import { Blank, EmptyThread, Failure } from "./states.js";
+import { Blank, EmptyThread, Failure, Notices } from "./states.js";
 import { UndoDialog, type UndoRequest } from "./undo-dialog.js";
 import { WorktreeDialog } from "./worktree-dialog.js";
 import { unreadMessages } from "./unread.js";
@@ -454,6 +454,7 @@ export function ThreadPage(props: Props) {
                           onEdit={edit}
                         />
                       )}
+                      {!past && <Notices state={state} />}
                       {!past && <Pending pending={pending} connected={connection.status === "open"} />}
                     </Conversation>
                   ) : (
