@@ -32,7 +32,7 @@ from hames.tools.mcp.elicitation import CallElicitations, declined
 from hames.tools.mcp.process import ServerProcess
 from hames.tools.mcp.results import read_result, structured_content
 from hames.tools.mcp.settings import McpServerSettings, thread_server
-from hames.tools.mcp.transport import bound_response, server_command, server_environment
+from hames.tools.mcp.transport import bound_response, is_disconnected, sentence, server_command, server_environment
 
 if TYPE_CHECKING:
     import httpx2
@@ -53,7 +53,6 @@ NAME_CHARS = 64
 HTTP_ERRORS = 400
 WHY_CHARS = 120
 """Of an answer that is no MCP."""
-SENTENCE_CHARS = 300
 TOOLS_PER_SERVER = 200
 DESCRIPTION_CHARS = 2000
 
@@ -245,9 +244,9 @@ class McpConnection:
             case OSError(strerror=str(why)) if not self.server.url:
                 return f"{self.server.command!r} cannot be run: {why}"
             case _ if self.server.url:
-                return self._why_not_reached(_sentence(problem))
+                return self._why_not_reached(sentence(problem))
             case _:
-                return _sentence(problem) + self._last_words()
+                return sentence(problem) + self._last_words()
 
     def _why_not_reached(self, why: str) -> str:
         """Of an address. What stands behind its host may be a key."""
@@ -314,8 +313,8 @@ class McpConnection:
 
     async def _lost(self, client: "Client", problem: Exception) -> str:
         """Why a call failed: perhaps because its server has ended, which is about to be known."""
-        if not _is_disconnected(problem):
-            return _sentence(problem)
+        if not is_disconnected(problem):
+            return sentence(problem)
         if self._client is client:
             self._client = None
         if self._process is not None and not self._process.ending:
@@ -446,18 +445,3 @@ async def _listed(client: "Client") -> "list[McpTool]":
 
 def _object_schema(schema: Mapping[str, Json] | None) -> Json:
     return {**(schema or {}), "type": "object"}
-
-
-def _is_disconnected(problem: BaseException) -> bool:
-    """Not an answer of the server's, which says itself what is wrong."""
-    from mcp import MCPError
-    from mcp.types import CONNECTION_CLOSED
-
-    return not isinstance(problem, MCPError) or problem.error.code == CONNECTION_CLOSED
-
-
-def _sentence(problem: BaseException) -> str:
-    """The reason at the bottom of what the SDK wraps."""
-    while isinstance(problem, BaseExceptionGroup) and problem.exceptions:
-        problem = problem.exceptions[0]
-    return shortened(str(problem), SENTENCE_CHARS) or type(problem).__name__

@@ -1,4 +1,4 @@
-"""How bytes travel to and from an MCP server, with a bound on what one message may hold.
+"""How bytes travel to and from an MCP server, with a bound on what one message may hold; and why a connection failed.
 
 The SDK's own pipes keep a line for as long as it grows, and copy all of it with every chunk: an answer of 100 MiB
 takes minutes and as much memory. A server that sends a longer message than is allowed here is ended.
@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
 
+from hames.domain.display import shortened
 from hames.executables import absolute_path, find_program, with_interpreter
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ MESSAGE_BYTES = 20 << 20
 EXIT_SECONDS = 2.0
 TERMINATE_SECONDS = 2.0
 POLL_SECONDS = 0.01
+SENTENCE_CHARS = 300
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 
 
@@ -67,3 +69,18 @@ def _bounded_stream(stream: "httpx2.AsyncByteStream") -> "httpx2.AsyncByteStream
             await stream.aclose()
 
     return Bounded()
+
+
+def is_disconnected(problem: BaseException) -> bool:
+    """Not an answer of the server's, which says itself what is wrong."""
+    from mcp import MCPError
+    from mcp.types import CONNECTION_CLOSED
+
+    return not isinstance(problem, MCPError) or problem.error.code == CONNECTION_CLOSED
+
+
+def sentence(problem: BaseException) -> str:
+    """The reason at the bottom of what the SDK wraps."""
+    while isinstance(problem, BaseExceptionGroup) and problem.exceptions:
+        problem = problem.exceptions[0]
+    return shortened(str(problem), SENTENCE_CHARS) or type(problem).__name__
