@@ -3,6 +3,7 @@ against the published schema."""
 
 import json
 import subprocess
+from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -53,9 +54,9 @@ class _Wire:
 
 
 class AcpClient:
-    """`answer` decides permissions: the id of an option, or None to leave them open."""
+    """`answer` decides permissions: the id of an option, or None to leave them open. Subclasses move the bytes."""
 
-    def __init__(self, engine: Engine, session: Session, tasks: TaskGroup, version: int, answer: str | None) -> None:
+    def __init__(self, tasks: TaskGroup, version: int, answer: str | None) -> None:
         self.version = version
         self.answer = answer
         self.buffers: dict[str, str] | None = None
@@ -66,14 +67,12 @@ class AcpClient:
         self._methods: dict[int, str] = {}
         self._number = 0
         self._news = anyio.Event()
-        self._wire = _Wire()
-        self._send, chunks = anyio.create_memory_object_stream[bytes](1000)
-        self.connection = Connection(engine, session, self._wire, tasks)
-        tasks.start_soon(self.connection.serve, read_lines(chunks))
+        self.wire = _Wire()
+        self.tasks = tasks
         tasks.start_soon(self._read)
 
     async def _read(self) -> None:
-        async for line in self._wire.lines:
+        async for line in self.wire.lines:
             message = json.loads(line)
             answered = self._methods.get(message.get("id"), "") if "method" not in message else ""
             check_message(self.version, message, answered)
@@ -118,11 +117,11 @@ class AcpClient:
     async def send(self, **message: Any) -> None:
         await self.send_raw(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
-    async def send_raw(self, line: bytes) -> None:
-        await self._send.send(line + b"\n")
+    @abstractmethod
+    async def send_raw(self, line: bytes) -> None: ...
 
-    async def hang_up(self) -> None:
-        await self._send.aclose()
+    @abstractmethod
+    async def hang_up(self) -> None: ...
 
     async def notify(self, method: str, **params: Any) -> None:
         await self.send(method=method, params=params)
@@ -232,6 +231,19 @@ class AcpClient:
         return await self.ended(session, await self.prompt(session, *blocks))
 
 
+class LocalClient(AcpClient):
+    def __init__(self, engine: Engine, session: Session, tasks: TaskGroup, version: int, answer: str | None) -> None:
+        super().__init__(tasks, version, answer)
+        self._send, chunks = anyio.create_memory_object_stream[bytes](1000)
+        tasks.start_soon(Connection(engine, session, self.wire, tasks).serve, read_lines(chunks))
+
+    async def send_raw(self, line: bytes) -> None:
+        await self._send.send(line + b"\n")
+
+    async def hang_up(self) -> None:
+        await self._send.aclose()
+
+
 class Desk:
     """An engine, and clients of it."""
 
@@ -240,7 +252,7 @@ class Desk:
 
     def connect(self, *, version: int = 0, answer: str | None = "allow_once") -> AcpClient:
         session = AcpSession(self.engine.models, self.engine.rules.defaults)
-        return AcpClient(self.engine, session, self.tasks, version or self.version, answer)
+        return LocalClient(self.engine, session, self.tasks, version or self.version, answer)
 
     async def client(
         self, *, version: int = 0, answer: str | None = "allow_once", offered: dict[str, Any] | None = None

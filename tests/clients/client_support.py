@@ -48,7 +48,8 @@ def outside(command: str) -> ServerTalk:
     return shell(command, unsandboxed=True, justification="The sandbox stands in the way.")
 
 
-STEPS = [{"step": "Begin", "status": "inProgress"}, {"step": "End", "status": "pending"}]
+STEPS = [{"step": "Begin", "status": "completed"}, {"step": "End", "status": "completed"}]
+"""All done: the model is reminded of steps that are not, and answers once more."""
 TOOL_REPLIES: dict[str, tuple[ServerTalk, ServerTalk]] = {
     "Make a file": (shell("touch made-by-agent"), talk("The file is there.")),
     "Ask and be declined": (outside("touch declined"), talk("It was declined.")),

@@ -17,7 +17,7 @@ from hames.domain.commands import ListThreads, ReadThread, ThreadPage
 from hames.domain.items import ToolCall
 from hames.domain.state import ThreadState
 from hames.server.app import Server
-from hames.testing.fakes.model import ScriptedModel, call, fail, hang, say, think
+from hames.testing.fakes.model import ScriptedModel, call, fail, hang, say, think, wait_for
 from server_support import following, http, running
 from support import ECHO, PlainTool, echo, engine
 
@@ -62,13 +62,14 @@ class House:
 
     async def run(self, thread: str, messages: list[Any], **more: Any) -> list[dict[str, Any]]:
         self._runs += 1
-        body = {"threadId": thread, "runId": f"r{self._runs}", "messages": messages, "protocolVersion": "1.0", **more}
+        name = f"r{self._runs}"
+        body = {"threadId": thread, "runId": name, "messages": messages, "protocolVersion": "1.0", **more}
         answer = await self.client.post("/agui", json=body, timeout=60)
         assert answer.status_code == 200, answer.text
         assert answer.headers["content-type"].startswith("text/event-stream")
         events = [json.loads(line[6:]) for line in answer.text.split("\n") if line.startswith("data: ")]
         check_order(events)
-        assert (events[0]["threadId"], events[0]["runId"]) == (thread, f"r{self._runs}")
+        assert (events[0]["threadId"], events[0]["runId"]) == (thread, name)
         return events
 
     async def threads(self) -> list[ThreadState]:
@@ -200,6 +201,42 @@ async def test_failures_are_run_errors_and_nonsense_is_refused(tmp_path: Path) -
         assert (await here.run("mine", []))[-1]["type"] == "RUN_ERROR"
         for body in ({}, {"threadId": "", "runId": "r", "messages": []}, {"threadId": 1, "runId": "r"}):
             assert (await here.client.post("/agui", json=body)).status_code == 400
+
+
+async def test_runs_of_one_new_name_at_once_make_one_thread(tmp_path: Path) -> None:
+    goes_on = anyio.Event()
+    async with serving(tmp_path, [wait_for(goes_on), say("One.")], *[[say("More.")]] * 5) as here:
+        ends: list[dict[str, Any]] = []
+
+        async def run() -> None:
+            ends.append((await here.run("mine", [user("go")]))[-1])
+            if len(ends) == 5:
+                goes_on.set()
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(6):
+                tasks.start_soon(run)
+        assert [one["type"] for one in ends] == ["RUN_ERROR"] * 5 + ["RUN_FINISHED"]
+        words = ("another run is about to start this thread", "the thread already runs a turn")
+        assert all(one["message"] in words for one in ends[:5])
+        (state,) = await here.threads()
+        assert len(state.turns) == 1
+
+
+async def test_a_run_whose_thread_cannot_be_made_leaves_its_name_to_the_next(tmp_path: Path) -> None:
+    async with serving(tmp_path, [say("One.")]) as here:
+        nothing = await here.run("mine", [])
+        assert nothing[-1]["type"] == "RUN_ERROR"
+        assert said(await here.run("mine", [user("go")])) == "One."
+
+
+@pytest.mark.parametrize("role", ["robot", "", None, 3])
+async def test_a_message_of_an_unknown_role_is_refused_by_name(tmp_path: Path, role: Any) -> None:
+    async with serving(tmp_path) as here:
+        body = {"threadId": "mine", "runId": "r", "messages": [{"id": "m", "role": role, "content": "go"}]}
+        answer = await here.client.post("/agui", json=body)
+        assert answer.status_code == 400
+        assert f"no role is called {role!r}" in answer.json()["error"]["message"]
 
 
 async def test_a_client_that_goes_interrupts_its_run_and_others_see_the_thread_live(tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ from support import started as start_turn
 
 HERE = ThreadId("ses_here")
 Open = Callable[..., PostgresStore]
+WITHOUT_CLIENT_TOOLS = "alter table hames.presence drop column tools, drop column since"
+"""Takes back the third migration."""
 
 
 def note(seq: int, thread_id: ThreadId = HERE, text: str = "") -> Record:
@@ -366,6 +368,7 @@ async def test_the_tables_of_an_older_version_are_brought_to_this_one_and_keep_w
     connection = await connect(database, "test")
     await connection.execute("drop table hames.token, hames.link, hames.spending; drop index hames.blob_uploads")
     await connection.execute("alter table hames.migration drop column usable_by")
+    await connection.execute(WITHOUT_CLIENT_TOOLS)
     await connection.execute("delete from hames.migration where number > 1")
     with pytest.raises(Misconfigured, match="run `hames store migrate`"):
         await stores().read(HERE)

@@ -81,3 +81,17 @@ def test_a_turn_without_tools_imports_no_sandbox(tmp_path: Path) -> None:
     assert output == b"Hello.\n"
     assert modules & UNUSED_BY_A_SCRIPTED_TURN == set()
     assert own(modules) <= MOST_MODULES["run"]
+
+
+@pytest.mark.parametrize("command", ["/nonexistent/server", "no-such-mcp-server"])
+def test_a_missing_mcp_program_is_told_without_importing_the_sdk(tmp_path: Path, command: str) -> None:
+    """The import takes longer than the rest of such a turn."""
+    (tmp_path / "script.json").write_text('["Hello."]')
+    settings = tmp_path / ".config" / "hames" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f'[mcp_servers.gone]\ncommand = "{command}"\n')
+    words = ["run", "--model", f"scripted/{tmp_path}/script.json", "Hello?"]
+    output, modules = imported(tmp_path, words)
+    assert output == b"Hello.\n"
+    assert "hames.tools.mcp.servers" in modules, "the server was tried"
+    assert modules & {"mcp", "pydantic"} == set()

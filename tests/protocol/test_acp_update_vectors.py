@@ -87,6 +87,20 @@ def test_a_tool_call_is_told(version: int, item: Any, kind: str, title: str, sta
     assert ("why" in json.dumps(last["content"])) == (status != "completed") if last.get("content") else True
 
 
+@pytest.mark.parametrize("version", BOTH)
+def test_v2_takes_back_what_a_call_has_shown_when_it_ends_with_nothing(version: int) -> None:
+    """In v2 a content that is not sent stays as it was shown."""
+    session, now = following(version)
+    item = ToolCall(**BASE, name="search", arguments={})
+    piece = ItemDelta(turn_id=TURN, item_id=ITEM, stream="output", text="half a line")
+    now, heard = tell(session, now, TurnStarted(turn_id=TURN), ItemStarted(turn_id=TURN, item=item), piece)
+    assert "half a line" in str(heard[-1])
+    _, heard = tell(session, now, ItemCompleted(turn_id=TURN, item=replace(item, status="completed")))
+    check_message(version, heard[-1])
+    ended = heard[-1]["params"]["update"]
+    assert ended.get("content") == ([] if version == 2 else None)
+
+
 ENDS: list[tuple[str, ErrorInfo | None, str, str]] = [
     ("completed", None, "end_turn", "end_turn"),
     ("completed", None, "max_tokens", "max_tokens"),

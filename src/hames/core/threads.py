@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from hames.core.engine_rules import EngineRules
 from hames.core.history import History, fork_point
-from hames.core.listing import list_threads
 from hames.core.loaded import LoadedThread, NotesOf
 from hames.core.settings import overridden, with_host_questions
 from hames.core.thread import CLOSE_SECONDS, Listener, Thread
@@ -193,6 +192,8 @@ class Threads:
                 await loaded.thread.close()
 
     async def page(self, command: commands.ListThreads) -> commands.ThreadPage:
+        from hames.core.listing import list_threads
+
         page = await list_threads(command, self._load_page)
         return replace(page, threads=tuple(replace(one, standing=self._standing(one.id)) for one in page.threads))
 

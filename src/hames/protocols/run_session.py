@@ -68,6 +68,8 @@ class KnownThreads:
     def __init__(self, most: int = 10_000) -> None:
         self._most = most
         self._names: dict[str, tuple[ThreadId, TurnId | None]] = {}
+        self.coming: set[str] = set()
+        """Names whose thread a session is making."""
 
     def get(self, name: str) -> tuple[ThreadId, TurnId | None] | None:
         return self._names.get(name)

@@ -21,6 +21,7 @@ from hames.protocols.run_session import RunAnswer
 
 MOST_MESSAGES = 5_000
 MOST_TOOLS = 128
+ROLES = ("user", "assistant", "system", "developer", "tool", "reasoning", "activity")
 
 
 class AguiTool(Value):
@@ -83,6 +84,9 @@ def read_input(body: bytes) -> AguiRequest:
         raise InvalidCommand("threadId and runId must be names of at most 200 characters")
     if len(given.messages) > MOST_MESSAGES:
         raise InvalidCommand(f"messages: more than {MOST_MESSAGES}")
+    for message in given.messages:
+        if (role := message.get("role")) not in ROLES:
+            raise InvalidCommand(f"messages: no role is called {role!r}; there are {', '.join(ROLES)}")
     end = max((number for number, one in enumerate(given.messages, 1) if one.get("role") == "assistant"), default=0)
     new = given.messages[end:]
     said = [_new_message(message) for message in new if message.get("role") == "user"]

@@ -15,7 +15,7 @@ from hames.codecs.sse import event
 from hames.domain import items
 from hames.domain.approvals import Approval, Elicit
 from hames.domain.commands import ListThreads, ReadThread, ThreadPage
-from hames.domain.errors import HarnessError, NotFound
+from hames.domain.errors import HarnessError, NotFound, TurnBusy
 from hames.domain.events import ItemCompleted, ItemDelta, ItemStarted
 from hames.domain.grants import grant_for
 from hames.domain.ids import ItemId, ThreadId
@@ -42,6 +42,7 @@ class _Search(NamedTuple):
 class AguiSession(RunSession):
     protocol = "agui"
     request: AguiRequest
+    _makes_thread = False
 
     def read(self, body: bytes) -> Sequence[Action]:
         self.request = read_input(body)
@@ -103,7 +104,7 @@ class AguiSession(RunSession):
                     if not one.foreign and isinstance(one.meta, dict) and one.meta.get(META) == name:
                         return self._go_on_in(one.id)
                 if cursor is None or pages <= 1:
-                    return self.start(self._run(None))
+                    return self._start_new()
                 return self._search(_Search(pages - 1, cursor))
             case _:
                 return []
@@ -116,6 +117,27 @@ class AguiSession(RunSession):
     def _search(self, search: _Search) -> Sequence[Action]:
         return [Execute(command=ListThreads(limit=PAGE, cursor=search.cursor, archived=None), context=search)]
 
+    def _start_new(self) -> Sequence[Action]:
+        """Another run of this name may have looked for the thread at the same time, and have found none either."""
+        name = thread_key(self.request.input.thread_id)
+        if (known := self.known.get(name)) is not None:
+            return self._go_on_in(known[0])
+        if name in self.known.coming:
+            raise TurnBusy("another run is about to start this thread")
+        self.known.coming.add(name)
+        self._makes_thread = True
+        return self.start(self._run(None))
+
+    def _made(self) -> None:
+        """The thread is known by its name now, or there will be none."""
+        if self._makes_thread:
+            self._makes_thread = False
+            self.known.coming.discard(thread_key(self.request.input.thread_id))
+
+    def closed(self) -> Sequence[Action]:
+        self._made()
+        return super().closed()
+
     def _go_on_in(self, thread_id: ThreadId) -> Sequence[Action]:
         self.known.add(thread_key(self.request.input.thread_id), thread_id)
         return self.start(self._run(thread_id))
@@ -125,6 +147,7 @@ class AguiSession(RunSession):
     def begun(self, turn: Turn, at_ms: int) -> None:  # noqa: ARG002 - events need no time
         assert self.state is not None
         self.known.add(thread_key(self.request.input.thread_id), self.state.id)
+        self._made()
         self.headers["X-Hames-Thread"] = self.state.id
         self._before = turn.spent
         self._open_run()
@@ -246,6 +269,7 @@ class AguiSession(RunSession):
 
     def refused(self, error: HarnessError) -> None:
         """A run that cannot begin is a run that fails: that is what clients of this protocol show."""
+        self._made()
         if not hasattr(self, "request"):
             self.status = 400
             self.write(encode({"error": {"message": str(error), "info": error.info}}))

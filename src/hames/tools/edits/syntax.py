@@ -4,6 +4,7 @@ A parser may not know the newest syntax of its language, so only what a change b
 had an error before, nothing is said.
 """
 
+import threading
 import time
 from collections.abc import Callable
 from importlib import import_module
@@ -15,6 +16,8 @@ PYTHON_CHARS = 250_000
 PYTHON_NESTING = 150
 """The compiler's own parser works on the stack."""
 PARSE_SECONDS = 1.0
+_one_at_a_time = threading.Lock()
+"""Python 3.11 counts the depth of all its threads' parsing in one number, and raises SystemError when two mix."""
 NAMED_CHARS = 60
 
 GRAMMARS: dict[str, tuple[str, str]] = {
@@ -69,12 +72,12 @@ def _python_error(text: str) -> str:
     import warnings
 
     try:
-        with warnings.catch_warnings():
+        with _one_at_a_time, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             ast.parse(text)
     except SyntaxError as error:
         return f"syntax error in line {error.lineno or 1}: {error.msg}"
-    except (ValueError, RecursionError, MemoryError):
+    except (ValueError, RecursionError, MemoryError, SystemError):
         return ""
     return ""
 

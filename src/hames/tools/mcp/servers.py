@@ -127,6 +127,11 @@ class McpConnection:
     async def start(self, tasks: TaskGroup) -> None:
         """Returns when the server is there, has failed, or has taken too long. `tasks` runs it from then on."""
         await self._report(self._status("starting"))
+        try:
+            self._words()
+        except OSError as problem:
+            await self._fail(self._why(problem))
+            return
         with suppress(ModuleNotFoundError):  # said when it is used
             await anyio.to_thread.run_sync(import_module, "mcp")  # takes most of a second, which is not the server's
         in_time = False
@@ -254,6 +259,21 @@ class McpConnection:
             return f"{host} answered with HTTP {self._http_status}{key}"
         return f"{host} does not speak MCP: {shortened(why, WHY_CHARS)}"
 
+    def _words(self) -> list[str]:
+        """The program and its arguments, none for an address. Raises `OSError` where nothing can be started, which is
+        known without the SDK."""
+        server = self.server
+        if server.problem:
+            raise ConnectionError(server.problem)
+        if server.url:
+            return []
+        environment = server_environment(server.env)
+        words = server_command(server.command, server.args, environment=environment, workspace=self._place.workspace)
+        if not words:
+            raise FileNotFoundError(server.command)
+        Path(self._cwd, words[0]).stat()
+        return words
+
     @property
     def _cwd(self) -> str:
         return str(Path(self._place.cwd, self.server.cwd))
@@ -332,8 +352,7 @@ class McpConnection:
             return ListRootsResult(roots=[Root.model_validate({"uri": workspace, "name": "workspace"})])
 
         server = self.server
-        if server.problem:
-            raise ConnectionError(server.problem)
+        words = self._words()
         async with AsyncExitStack() as stack:
             if server.url:
                 self._http_status = None
@@ -344,11 +363,6 @@ class McpConnection:
                 transport = streamable_http_client(server.url, http_client=http)
             else:
                 environment = server_environment(server.env)
-                words = server_command(
-                    server.command, server.args, environment=environment, workspace=self._place.workspace
-                )
-                if not words:
-                    raise FileNotFoundError(server.command)
                 self._process = ServerProcess(words, cwd=self._cwd, environment=environment, guard=self._guard)
                 transport = self._process.connect()
             client = Client(

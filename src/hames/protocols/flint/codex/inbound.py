@@ -24,7 +24,6 @@ from hames.protocols.flint.codex.injected_items import decode_injected_items
 from hames.protocols.flint.codex.policies import AnySandbox, approval_policy, sandbox_policy
 from hames.protocols.flint.codex.raw_items import WISH
 from hames.protocols.flint.codex.unsupported import refuse_unsupported
-from hames.protocols.flint.codex.uuids import from_uuid
 from hames.protocols.flint.inbound import EmptyPage, Fixed, Local, ReadConfig, directory, read, thread_id
 from hames.protocols.flint.wire import Wire
 
@@ -274,6 +273,8 @@ def _thread_list(params: Params) -> commands.ListThreads | EmptyPage:
     above = given.parent_thread_id or given.ancestor_thread_id or given.attached_to_thread_id
     if given.section_id or above or (given.source_kinds and not _LISTED_SOURCES.intersection(given.source_kinds)):
         return EmptyPage()
+    from hames.protocols.flint.codex.uuids import from_uuid
+
     by_creation, ascending = given.sort_key == "created_at", given.sort_direction == "asc"
     return commands.ListThreads(
         cursor=given.cursor,
