@@ -391,6 +391,10 @@ def _admin_to_remove(record: WorktreeRecord) -> Path | None:
 
 
 def _remove_directories(record: WorktreeRecord, admin: Path | None) -> None:
+    # git that was killed leaves the lock of our branch, with which it can be neither deleted nor made again.
+    lock = Path(f"{record.repository}/refs/heads/{record.branch}.lock")
+    if os.path.realpath(lock.parent) == str(lock.parent):  # a command may have put a link there
+        lock.unlink(missing_ok=True)
     if os.path.lexists(record.path):
         _make_writable(record.path)
         shutil.rmtree(record.path)
