@@ -383,14 +383,18 @@ def _admin_to_remove(record: WorktreeRecord) -> Path | None:
             continue
         if back == f"{record.path}/.git":
             return Path(entry.path)
-    # A process that was killed while it deleted the directory may have left it empty.
-    empty = (
+    # A process that was killed while it deleted the directory may have left it empty, or with what goes last.
+    named = (
         Path(entry.path) for entry in entries if entry.name.rstrip("0123456789") == record.name.rstrip("0123456789")
     )
-    return next((path for path in empty if path.is_dir() and not any(path.iterdir())), None)
+    return next((path for path in named if path.is_dir() and {one.name for one in path.iterdir()} <= {"HEAD"}), None)
 
 
 def _remove_directories(record: WorktreeRecord, admin: Path | None) -> None:
+    # git that was killed leaves the lock of our branch, with which it can be neither deleted nor made again.
+    lock = Path(f"{record.repository}/refs/heads/{record.branch}.lock")
+    if os.path.realpath(lock.parent) == str(lock.parent):  # a command may have put a link there
+        lock.unlink(missing_ok=True)
     if os.path.lexists(record.path):
         _make_writable(record.path)
         shutil.rmtree(record.path)
@@ -398,10 +402,12 @@ def _remove_directories(record: WorktreeRecord, admin: Path | None) -> None:
         for entry in list(os.scandir(admin)):
             if entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path)
-            elif entry.name != "gitdir":
+            elif entry.name not in ("gitdir", "HEAD"):
                 os.unlink(entry.path)
-        # Last: it says whose directory this is, so that whoever goes on after a kill finds it.
+        # Late: it says whose directory this is, so that whoever goes on after a kill finds it. As long as it is there,
+        # git takes this for a worktree, and a worktree without a HEAD for damage.
         (admin / "gitdir").unlink(missing_ok=True)
+        (admin / "HEAD").unlink(missing_ok=True)
         admin.rmdir()
 
 
