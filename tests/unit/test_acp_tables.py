@@ -30,4 +30,4 @@ def test_the_table_of_clients_has_every_client_that_is_tried() -> None:
     assert source.count("note_acp(") == 3, "a new client: name it here, and run make test-clients"
     [head, *_] = [line for line in (REFERENCE / "acp-clients.md").read_text().splitlines() if line.startswith("| ")]
     shown = {cell.strip() for cell in head.strip("|").split("|")} - {""}
-    assert shown == transports | {"Python SDK, v1, stdio", "acpx, v1, stdio"}
+    assert shown == transports | {"Python SDK, v1, stdio", "acpx, v1, stdio", "Toad, v1, stdio"}
