@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import threading
 from pathlib import Path
 
 import anyio
@@ -10,13 +11,22 @@ import pytest
 
 from hames.core.watcher import Watcher
 from hames.domain.approvals import UseTool
-from hames.domain.commands import CreateThread, InterruptTurn, ReadThread, RenameThread, ResolveApproval, StartTurn
+from hames.domain.commands import (
+    CreateThread,
+    InterruptTurn,
+    ListThreads,
+    ReadThread,
+    RenameThread,
+    ResolveApproval,
+    StartTurn,
+    ThreadPage,
+)
 from hames.domain.errors import Misconfigured, StorageFailed, ThreadReadOnly
 from hames.domain.events import Event, ItemCompleted, ItemDelta, ItemStarted, Noticed, TurnEnded
 from hames.domain.items import AgentMessage, TextInput
 from hames.domain.state import ThreadState
 from hames.store.jsonl import JsonlStore
-from hames.store.places import Places
+from hames.store.places import META, Places
 from hames.store.system_calls import Disk
 from hames.testing.fakes.clock import CountingIds
 from hames.testing.fakes.model import ScriptedModel, call, say
@@ -284,3 +294,35 @@ async def test_every_told_character_is_on_a_disk_that_takes_half_of_every_write(
         assert isinstance(state, ThreadState)
         kept = [item.text for turn in state.turns for item in turn.items if isinstance(item, AgentMessage)]
         assert "".join(kept) == told
+
+
+class SlowOnce(Disk):
+    """Once it is told to, it holds up one summary of a thread until a later one is there, half a second at most."""
+
+    def __init__(self) -> None:
+        self.slow = False
+        self.holds, self.later = threading.Event(), threading.Event()
+
+    def rename(self, old: str, new: str, *, at: int, to: int | None = None) -> None:
+        held, self.slow = self.slow and new == META, self.slow and new != META
+        if held:
+            self.holds.set()
+            self.later.wait(0.5)
+        super().rename(old, new, at=at, to=to)
+        if new == META and not held:
+            self.later.set()
+
+
+async def test_an_older_summary_never_replaces_a_newer_one_in_the_list(tmp_path: Path) -> None:
+    disk = SlowOnce()
+    async with engine(ScriptedModel(), store=store(tmp_path, disk)) as the_engine:
+        thread = await created(the_engine)
+        disk.later.clear()
+        disk.slow = True
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(the_engine.execute, RenameThread(thread_id=thread.id, title="first"))
+            assert await anyio.to_thread.run_sync(disk.holds.wait, 60)
+            tasks.start_soon(the_engine.execute, RenameThread(thread_id=thread.id, title="second"))
+        page = await the_engine.execute(ListThreads())
+        assert isinstance(page, ThreadPage)
+        assert [one.title for one in page.threads] == ["second"]

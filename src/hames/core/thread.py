@@ -76,6 +76,8 @@ class Thread:
         self.on_lost: Callable[[], None] | None = None
         self._watchers: list[Watcher] = []
         self._writing = anyio.Lock()
+        self._summarizing = anyio.Lock()
+        """Two summaries are never on their way at once: the older could come last, and stay in the list."""
         self._bundle: list[str] = []
         self._bundle_record: Record | None = None
         self._bundle_since = 0.0
@@ -140,7 +142,8 @@ class Thread:
                     self.log.mark_running(running=False)
         if any(event.policy.listed for event in events):
             try:
-                await self.log.summarize(summary(self.state))
+                async with self._summarizing:
+                    await self.log.summarize(summary(self.state))
             except Exception:  # no list is worth a turn
                 log.exception("thread.not_listed", extra={"thread_id": self.id})
 
