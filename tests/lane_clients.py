@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kill_lanes import Lane
 
 POLL_SECONDS = 0.01
+BUSY = 409
 GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.IncompleteRead, OSError)
 GONE += (httpx2.HTTPError, StopAsyncIteration, WebSocketException)
 
@@ -254,7 +255,10 @@ class SseClient(Client):
 
     async def prompt(self) -> None:
         self._ran = False
-        (await self._http.post("/prompt", json={"content": "go"})).raise_for_status()
+        with anyio.fail_after(60):
+            while (answer := await self._http.post("/prompt", json={"content": "go"})).status_code == BUSY:
+                await anyio.sleep(0.1)  # the log said before the server did that the turn is over
+        answer.raise_for_status()
 
     async def listen(self) -> None:
         event = await self._reader.next()
