@@ -143,7 +143,7 @@ async def test_always_for_a_file_is_for_that_file(workspace: Path) -> None:
             assert asked.intent.changes[0].path == f"{workspace}/{name}"  # type: ignore[union-attr]
             assert not (workspace / name).exists()
         assert await user.turn() == []
-    assert first.reason == "you chose to approve file changes"
+    assert first.reason == "file changes need your approval"
     assert (workspace / "README.md").read_text() == "3\n"
 
 

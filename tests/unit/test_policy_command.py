@@ -159,7 +159,7 @@ def test_an_import_shows_what_it_takes_and_writes_only_when_told(
         (["make", "--mode", "auto"], 0, "the mode auto (flag) lets it run"),
         (["make", "--mode", "auto", "--outside"], 3, "runs outside the sandbox"),
         (["make", "--mode", "plan", "--outside"], 1, "plan mode changes nothing"),
-        (["--write", "src/a.py"], 3, "you chose to approve file changes"),
+        (["--write", "src/a.py"], 3, "file changes need your approval"),
         (["--read", "secrets/a"], 1, "deny read"),
         (["--host", "example.org"], 3, "runs outside the sandbox"),
         (["--mcp", "gh/list"], 3, "calls 'list'"),

@@ -238,5 +238,5 @@ def _files(intent: ChangeFiles, policy: ApprovalPolicy, sandbox: SandboxPolicy, 
     if policy == "never" or is_granted(intent, grants) or (policy == "onRequest" and _isolated(sandbox)):
         return Ruling(action="allow", sandbox=sandbox)
     off = policy == "onRequest"
-    reason = "changes files, and the sandbox is off" if off else "you chose to approve file changes"
+    reason = "changes files, and the sandbox is off" if off else "file changes need your approval"
     return Ruling(action="ask", sandbox=sandbox, reason=reason)
